@@ -1,0 +1,81 @@
+# Every target prepares its own environment (see scripts/bootstrap.sh), so a clean clone needs
+# nothing but `make TARGET`.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := $(CURDIR)/.venv/bin
+VENV_PYTHON := $(BIN)/python
+BENCHES := flatness overhead recompute load
+REKINDLE_FUZZ_EXAMPLES ?= 200
+export REKINDLE_FUZZ_EXAMPLES
+
+stage = @printf '\n== %s\n' "$(1)"
+
+.PHONY: help venv demo test lint format types imports pytest fuzz torture bench examples docs-test clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' \
+	    | while IFS=$$'\t' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+venv: ## create or refresh .venv and check for Java
+	@scripts/bootstrap.sh
+
+demo: venv ## a guided tour on generated data
+	@$(BIN)/rekindle demo
+
+# Stages run in this order and stop at the first failure, also under `make -j`.
+test: venv ## everything CI checks: lint, types, imports, tests
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory types
+	@$(MAKE) --no-print-directory imports
+	@$(MAKE) --no-print-directory pytest
+
+lint: venv ## ruff
+	$(call stage,lint (ruff))
+	@$(BIN)/ruff check .
+
+format: venv ## rewrite the sources in ruff's format
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+types: venv ## mypy --strict
+	$(call stage,types (mypy --strict))
+	@$(BIN)/mypy
+
+imports: venv ## import-linter: the order of the packages
+	$(call stage,imports (import-linter))
+	@$(BIN)/lint-imports --no-logo --no-cache
+
+pytest: venv ## unit tests and doctests; ARGS='-k name' narrows
+	$(call stage,tests (pytest))
+	@$(VENV_PYTHON) -m pytest -q $(ARGS)
+
+fuzz: venv ## long property tests; REKINDLE_FUZZ_EXAMPLES=200
+	$(call stage,fuzz (REKINDLE_FUZZ_EXAMPLES=$(REKINDLE_FUZZ_EXAMPLES)))
+	@$(VENV_PYTHON) -m pytest -q -m fuzz --timeout=0 tests $(ARGS)
+
+torture: venv ## kill -9 and reopen, many times
+	$(call stage,torture)
+	@$(VENV_PYTHON) -m pytest -q -m torture --timeout=0 tests/recovery $(ARGS)
+
+bench: venv ## the four benchmarks, results in build/bench/*.json
+	@mkdir -p build/bench
+	@for name in $(BENCHES); do \
+	    printf '\n== bench %s\n' "$$name"; \
+	    $(BIN)/rekindle bench "$$name" --json "build/bench/$$name.json" || exit 1; \
+	done
+
+examples: venv ## run every examples/*.py in a fresh directory
+	$(call stage,examples)
+	@scripts/run_examples.sh
+
+docs-test: venv ## run the Python blocks of docs/tutorial
+	$(call stage,docs)
+	@$(VENV_PYTHON) scripts/run_tutorial.py
+
+clean: ## remove build outputs and caches (keeps .venv and warehouses)
+	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	    .import_linter_cache spark-warehouse metastore_db derby.log artifacts
+	@find . -path ./.venv -prune -o -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,354 @@
+"""The terms: views as expressions over collections.
+
+A term denotes a Z-set of rows. Each node states its `linearity`, and that alone decides how its
+change is derived (`rekindle.incremental`): no list of operators exists anywhere else.
+
+| class    | the change of the output                      | nodes                                   |
+|----------|-----------------------------------------------|-----------------------------------------|
+| linear   | f(Δx)                                         | Map, Filter, FlatMap, UnionAll, Negate  |
+| bilinear | Δx·y + x·Δy + Δx·Δy                           | Join                                    |
+| per key  | f(x+Δx) − f(x) on the keys that Δx touches    | Distinct, Aggregate                     |
+
+Nodes are frozen, and an ill-typed node cannot be built: a constructor raises `DefinitionError`.
+DBSP, section 4.2 and table 1.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
+
+from rekindle.calculus.scalars import Scalar
+from rekindle.calculus.schema import Field, Schema
+from rekindle.errors import DefinitionError
+
+
+class Linearity(enum.Enum):
+    """How an operator's change follows from its inputs' changes."""
+
+    SOURCE = "source"
+    LINEAR = "linear"
+    BILINEAR = "bilinear"
+    PER_KEY = "per key"
+
+
+class Positivity(enum.Enum):
+    """What an operator gives for inputs that are bags (Definition 4.2)."""
+
+    POSITIVE = "positive"
+    ANY = "any"
+
+
+def _check_references(scalar: Scalar, width: int, where: str) -> None:
+    outside = [i for i in scalar.references if not 0 <= i < width]
+    if outside:
+        raise DefinitionError(
+            f"{where} reads column {outside[0]} of an input that has {width} columns",
+            detail=scalar.text,
+        )
+
+
+def _check_predicate(scalar: Scalar, width: int, where: str) -> None:
+    _check_references(scalar, width, where)
+    if scalar.type != "boolean":
+        raise DefinitionError(f"{where} must be boolean, not {scalar.type}", detail=scalar.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A named table or view of the database."""
+
+    name: str
+    schema: Schema
+
+    linearity = Linearity.SOURCE
+    positivity = Positivity.POSITIVE
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """π: one output row for each input row, its columns computed by `outputs`."""
+
+    child: Term
+    outputs: tuple[tuple[str, Scalar], ...]
+
+    linearity = Linearity.LINEAR
+    positivity = Positivity.POSITIVE
+
+    def __post_init__(self) -> None:
+        for name, scalar in self.outputs:
+            _check_references(scalar, len(self.child.schema), f"the projection '{name}'")
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.child,)
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(Field(name, s.type, s.nullable) for name, s in self.outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """σ: the input rows on which `predicate` is true (neither false nor NULL)."""
+
+    child: Term
+    predicate: Scalar
+
+    linearity = Linearity.LINEAR
+    positivity = Positivity.POSITIVE
+
+    def __post_init__(self) -> None:
+        _check_predicate(self.predicate, len(self.child.schema), "a filter")
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.child,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.child.schema
+
+
+class Generator(Protocol):
+    """A function from one row to finitely many, such as explode."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that it adds."""
+
+    @property
+    def references(self) -> frozenset[int]: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FlatMap:
+    """Each input row's `kept` columns, followed by each of the rows its `generator` gives."""
+
+    child: Term
+    generator: Generator
+    kept: tuple[int, ...]
+
+    linearity = Linearity.LINEAR
+    positivity = Positivity.POSITIVE
+
+    def __post_init__(self) -> None:
+        width = len(self.child.schema)
+        if any(not 0 <= i < width for i in (*self.generator.references, *self.kept)):
+            raise DefinitionError(
+                f"a generator reads outside its input of {width} columns",
+                detail=self.generator.text,
+            )
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.child,)
+
+    @property
+    def schema(self) -> Schema:
+        fields = self.child.schema.fields
+        return Schema(tuple(fields[i] for i in self.kept)) + self.generator.schema
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAll:
+    """+: the sum of collections of the same row type."""
+
+    children: tuple[Term, ...]
+
+    linearity = Linearity.LINEAR
+    positivity = Positivity.POSITIVE
+
+    def __post_init__(self) -> None:
+        if not self.children:
+            raise DefinitionError("a union needs at least one input")
+        first = self.children[0].schema.types
+        for child in self.children[1:]:
+            if child.schema.types != first:
+                raise DefinitionError(
+                    "a union needs inputs of equal column types",
+                    detail=f"{self.children[0].schema} against {child.schema}",
+                )
+
+    @property
+    def schema(self) -> Schema:
+        first = self.children[0].schema
+        columns = zip(*(child.schema.fields for child in self.children), strict=True)
+        return Schema(
+            tuple(
+                replace(field, nullable=any(f.nullable for f in column))
+                for field, column in zip(first.fields, columns, strict=True)
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    """−: every multiplicity with its sign turned."""
+
+    child: Term
+
+    linearity = Linearity.LINEAR
+    positivity = Positivity.ANY
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.child,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.child.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """⋈: pairs of rows with equal keys on which `residual`, if there is one, is true.
+
+    Keys are compared as SQL's `=` compares: a NULL key matches nothing. No keys at all make a
+    product. The residual reads the left columns, then the right ones.
+    """
+
+    left: Term
+    right: Term
+    left_keys: tuple[Scalar, ...]
+    right_keys: tuple[Scalar, ...]
+    residual: Scalar | None = None
+
+    linearity = Linearity.BILINEAR
+    positivity = Positivity.POSITIVE
+
+    def __post_init__(self) -> None:
+        if tuple(k.type for k in self.left_keys) != tuple(k.type for k in self.right_keys):
+            raise DefinitionError(
+                "a join needs keys of equal types on both sides",
+                detail=f"{[k.text for k in self.left_keys]} against "
+                f"{[k.text for k in self.right_keys]}",
+            )
+        for key in self.left_keys:
+            _check_references(key, len(self.left.schema), "a left join key")
+        for key in self.right_keys:
+            _check_references(key, len(self.right.schema), "a right join key")
+        if self.residual is not None:
+            _check_predicate(self.residual, len(self.schema), "a join condition")
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.left, self.right)
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema + self.right.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Every row of positive multiplicity, once (Definition 4.3)."""
+
+    child: Term
+
+    linearity = Linearity.PER_KEY
+    positivity = Positivity.POSITIVE
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.child,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.child.schema
+
+
+class AggregateFunction(enum.Enum):
+    """Aggregates that are linear maps of the group's rows into a ring, up to a last scalar step."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVERAGE = "average"
+    MOMENTS = "moments"
+    COMOMENTS = "comoments"
+    ALL = "all"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One aggregate of a group: a function of argument scalars, giving a column.
+
+    `finish` is the front end's own last step from the ring value to the result, opaque here;
+    `text` identifies it. A NULL argument is skipped, as SQL does.
+    """
+
+    name: str
+    function: AggregateFunction
+    arguments: tuple[Scalar, ...]
+    type: str
+    nullable: bool = True
+    text: str = ""
+    finish: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """γ: for each group of rows with equal `keys`, one row of the keys and the measures.
+
+    Grouping is null-safe: NULL keys form a group. Without keys there is one group, which exists
+    over an empty input too, as in SQL.
+    """
+
+    child: Term
+    keys: tuple[tuple[str, Scalar], ...]
+    measures: tuple[Measure, ...]
+
+    linearity = Linearity.PER_KEY
+    positivity = Positivity.POSITIVE
+
+    def __post_init__(self) -> None:
+        width = len(self.child.schema)
+        for name, key in self.keys:
+            _check_references(key, width, f"the grouping key '{name}'")
+        for measure in self.measures:
+            for argument in measure.arguments:
+                _check_references(argument, width, f"the aggregate '{measure.name}'")
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.child,)
+
+    @property
+    def schema(self) -> Schema:
+        keys = tuple(Field(name, key.type, key.nullable) for name, key in self.keys)
+        return Schema(keys + tuple(Field(m.name, m.type, m.nullable) for m in self.measures))
+
+
+Term: TypeAlias = (
+    Source | Map | Filter | FlatMap | UnionAll | Negate | Join | Distinct | Aggregate
+)
+
+
+def with_children(term: Term, children: tuple[Term, ...]) -> Term:
+    """The same operator over other inputs."""
+    match term, children:
+        case Source(), ():
+            return term
+        case Map() | Filter() | FlatMap() | Negate() | Distinct() | Aggregate(), (child,):
+            return replace(term, child=child)
+        case UnionAll(), _:
+            return UnionAll(children)
+        case Join(), (left, right):
+            return replace(term, left=left, right=right)
+    raise DefinitionError(f"{type(term).__name__} does not take {len(children)} inputs")
+
+
+def sources(term: Term) -> frozenset[str]:
+    """Names of the tables and views that a term reads."""
+    if isinstance(term, Source):
+        return frozenset((term.name,))
+    return frozenset().union(*(sources(child) for child in term.children))

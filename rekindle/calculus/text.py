@@ -1,0 +1,454 @@
+r"""The text form of a term, which parses back to an equal term.
+
+One line for each node, its inputs below it, two spaces further in:
+
+    distinct
+      map x = $0:int, y = $3:string
+        join on $1:bigint! = $0:bigint!
+          filter greater($2:int, 2:int):boolean
+            source t1 (x: int, id: bigint!, a: int)
+          source t2 (id: bigint!, y: string)
+
+The grammar of a line, where `!` after a type means that NULL cannot occur:
+
+    source NAME (NAME: TYPE, ...)
+    map NAME = SCALAR, ...
+    filter SCALAR
+    flatmap [keep POSITION, ...] generate GENERATOR
+    union | negate | distinct
+    join [on SCALAR = SCALAR, ...] [where SCALAR]
+    aggregate [by NAME = SCALAR, ...] [compute MEASURE, ...]
+
+    SCALAR     $0:TYPE | 'text':TYPE | 1:TYPE | null:TYPE | function(SCALAR, ...):TYPE | @0
+    MEASURE    NAME = function(SCALAR, ...):TYPE ['text'] [finish @0]
+    GENERATOR  explode $0 (NAME: TYPE) | explode_outer $0 (NAME: TYPE) | @0
+
+A name that is no identifier stands in backticks, a type that is no word in double quotes, both
+with backslash escapes. What has no Python form (a Catalyst-backed scalar, a generator of Spark, a
+measure's last step) is printed as a reference `@N` into a table that goes with the text: the pair
+is how a catalog keeps a view. Rejected: printing such objects by their own `text`, which does not
+determine them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, assert_never, cast
+
+from rekindle.calculus.generators import Explode, ExplodeOuter
+from rekindle.calculus.scalars import Call, Column, Literal, Scalar, quoted, written_type
+from rekindle.calculus.schema import Field, Schema
+from rekindle.calculus.terms import (
+    Aggregate,
+    AggregateFunction,
+    Distinct,
+    Filter,
+    FlatMap,
+    Generator,
+    Join,
+    Map,
+    Measure,
+    Negate,
+    Source,
+    Term,
+    UnionAll,
+)
+from rekindle.errors import DefinitionError
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_INDENT = "  "
+
+T = TypeVar("T")
+
+
+def to_text(term: Term) -> str:
+    """The text of a term; opaque parts are shown as references only.
+
+    >>> print(to_text(Distinct(Source("t", Schema.of(x="int")))))
+    distinct
+      source t (x: int)
+    """
+    return to_text_with_table(term)[0]
+
+
+def to_text_with_table(term: Term) -> tuple[str, tuple[object, ...]]:
+    """The text of a term and the objects that its references stand for.
+
+    `parse(*to_text_with_table(term)) == term` for every term.
+    """
+    printer = _Printer()
+    text = "\n".join(printer.lines(term, 0))
+    return text, tuple(printer.table)
+
+
+def parse(text: str, table: Sequence[object] = ()) -> Term:
+    """The term that a text denotes; `table` holds what the references `@0`, `@1`, ... stand for.
+
+    >>> parse("negate\\n  source t (x: int)")
+    Negate(child=Source(name='t', schema=Schema(fields=(Field(name='x', type='int', ...),))))
+    """
+    lines = [
+        _Line(number, content, table)
+        for number, content in enumerate(text.splitlines(), start=1)
+        if content.strip()
+    ]
+    if not lines:
+        raise DefinitionError("an empty text denotes no term")
+    reader = iter(lines)
+    term, rest = _parse_node(next(reader), 0, reader)
+    if rest is not None:
+        raise rest.error("a text denotes one term, but a second one starts here")
+    return term
+
+
+# --- printing -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Printer:
+    table: list[object] = field(default_factory=list)
+
+    def lines(self, term: Term, depth: int) -> Iterator[str]:
+        yield _INDENT * depth + self.head(term)
+        for child in term.children:
+            yield from self.lines(child, depth + 1)
+
+    def head(self, term: Term) -> str:
+        match term:
+            case Source():
+                return f"source {_name(term.name)} {_fields(term.schema)}"
+            case Map():
+                return _words("map", self.named(term.outputs))
+            case Filter():
+                return f"filter {self.scalar(term.predicate)}"
+            case FlatMap():
+                kept = ", ".join(map(str, term.kept))
+                generator = self.generator(term.generator)
+                return _words("flatmap", _clause("keep", kept), f"generate {generator}")
+            case UnionAll():
+                return "union"
+            case Negate():
+                return "negate"
+            case Join():
+                pairs = zip(term.left_keys, term.right_keys, strict=True)
+                keys = ", ".join(f"{self.scalar(a)} = {self.scalar(b)}" for a, b in pairs)
+                where = "" if term.residual is None else self.scalar(term.residual)
+                return _words("join", _clause("on", keys), _clause("where", where))
+            case Distinct():
+                return "distinct"
+            case Aggregate():
+                keys = self.named(term.keys)
+                measures = ", ".join(map(self.measure, term.measures))
+                return _words("aggregate", _clause("by", keys), _clause("compute", measures))
+            case _:
+                assert_never(term)
+
+    def named(self, outputs: Iterable[tuple[str, Scalar]]) -> str:
+        return ", ".join(f"{_name(name)} = {self.scalar(scalar)}" for name, scalar in outputs)
+
+    def scalar(self, scalar: Scalar) -> str:
+        match scalar:
+            case Column():
+                return scalar.text
+            case Literal() if type(scalar.value) in (bool, int, float, str, type(None)):
+                return scalar.text
+            case Call():
+                return f"{scalar.function}({self.scalars(scalar.arguments)}):" + written_type(
+                    scalar.type
+                )
+            case _:
+                return self.reference(scalar)
+
+    def scalars(self, scalars: Iterable[Scalar]) -> str:
+        return ", ".join(map(self.scalar, scalars))
+
+    def measure(self, measure: Measure) -> str:
+        mark = "" if measure.nullable else "!"
+        return _words(
+            f"{_name(measure.name)} = {measure.function.value}({self.scalars(measure.arguments)})"
+            f":{written_type(measure.type)}{mark}",
+            quoted(measure.text, "'") if measure.text else "",
+            "" if measure.finish is None else f"finish {self.reference(measure.finish)}",
+        )
+
+    def generator(self, generator: Generator) -> str:
+        match generator:
+            case Explode():
+                return f"explode ${generator.position} {_fields((generator.element,))}"
+            case ExplodeOuter():
+                return f"explode_outer ${generator.position} {_fields((generator.element,))}"
+            case _:
+                return self.reference(generator)
+
+    def reference(self, target: object) -> str:
+        # Some objects overload == (a Spark Column) or have no hash: compare with care, in order.
+        for number, known in enumerate(self.table):
+            if known is target or (type(known) is type(target) and (known == target) is True):
+                return f"@{number}"
+        self.table.append(target)
+        return f"@{len(self.table) - 1}"
+
+
+def _words(*words: str) -> str:
+    return " ".join(filter(None, words))
+
+
+def _clause(keyword: str, content: str) -> str:
+    return f"{keyword} {content}" if content else ""
+
+
+def _name(name: str) -> str:
+    return name if _IDENTIFIER.fullmatch(name) else quoted(name, "`")
+
+
+def _fields(fields: Iterable[Field]) -> str:
+    texts = (
+        f"{_name(field.name)}: {written_type(field.type)}{'' if field.nullable else '!'}"
+        for field in fields
+    )
+    return f"({', '.join(texts)})"
+
+
+# --- parsing ------------------------------------------------------------------------------------
+
+_SPACES = re.compile(r" *")
+_END = re.compile(r"$")
+_NOTHING = re.compile(r"(?!)")
+_POSITION = re.compile(r"[0-9]+")
+_NUMBER = re.compile(r"-?(?:inf|nan|[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)(?![A-Za-z0-9_])")
+_BARE_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\([0-9]+(?:,[0-9]+)?\))?")
+_ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]+)\}|(.))")
+_QUOTED = {mark: re.compile(rf"{mark}((?:[^{mark}\\]|\\.)*){mark}") for mark in "'\"`"}
+_FUNCTIONS = {function.value: function for function in AggregateFunction}
+
+
+@dataclass(slots=True)
+class _Line:
+    """One line of the text and how far it has been read."""
+
+    number: int
+    content: str
+    table: Sequence[object]
+    position: int = 0
+
+    def error(self, expected: str) -> DefinitionError:
+        return DefinitionError(
+            f"line {self.number}, column {self.position + 1}: {expected}",
+            detail=f"in: {self.content.strip()}",
+        )
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Reads what the pattern matches at the current place, after spaces."""
+        self.position = cast("re.Match[str]", _SPACES.match(self.content, self.position)).end()
+        found = pattern.match(self.content, self.position)
+        if found is not None:
+            self.position = found.end()
+        return found
+
+    def expect(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+        found = self.match(pattern)
+        if found is None:
+            rest = self.content[self.position :]
+            raise self.error(f"expected {what}, found {repr(rest[:20]) if rest else 'the end'}")
+        return found
+
+    def accept(self, symbol: str) -> bool:
+        """Reads the symbol or whole word, if it is next."""
+        end = r"(?![A-Za-z0-9_])" if symbol[-1].isalnum() else ""
+        return self.match(re.compile(re.escape(symbol) + end)) is not None
+
+    def require(self, symbol: str) -> None:
+        if not self.accept(symbol):
+            self.expect(_NOTHING, f"'{symbol}'")
+
+    def end(self) -> None:
+        self.expect(_END, "the end of the line")
+
+    def listed(self, item: Callable[[], T]) -> tuple[T, ...]:
+        items = [item()]
+        while self.accept(","):
+            items.append(item())
+        return tuple(items)
+
+    def parenthesised(self, item: Callable[[], T]) -> tuple[T, ...]:
+        self.require("(")
+        if self.accept(")"):
+            return ()
+        items = self.listed(item)
+        self.require(")")
+        return items
+
+    def quoted(self, mark: str) -> str | None:
+        found = self.match(_QUOTED[mark])
+        return None if found is None else _ESCAPE.sub(_unescaped, found.group(1))
+
+    def name(self) -> str:
+        in_backticks = self.quoted("`")
+        return self.expect(_IDENTIFIER, "a name").group() if in_backticks is None else in_backticks
+
+    def type(self) -> str:
+        in_quotes = self.quoted('"')
+        return self.expect(_BARE_TYPE, "a type").group() if in_quotes is None else in_quotes
+
+    def index(self) -> int:
+        return int(self.expect(_POSITION, "a column position").group())
+
+    def field(self) -> Field:
+        name = self.name()
+        self.require(":")
+        return Field(name, self.type(), not self.accept("!"))
+
+    def reference(self) -> object:
+        start = self.position
+        number = int(self.expect(_POSITION, "the number of a reference").group())
+        if number >= len(self.table):
+            self.position = start
+            raise self.error(f"the reference @{number} is not in a table of {len(self.table)}")
+        return self.table[number]
+
+    def scalar(self) -> Scalar:
+        if self.accept("@"):
+            # The table is the caller's: a term's constructor is what checks its scalars.
+            return cast(Scalar, self.reference())
+        if self.accept("$"):
+            position = self.index()
+            self.require(":")
+            return Column(position, self.type(), not self.accept("!"))
+        text = self.quoted("'")
+        if text is not None:
+            return self.literal(text)
+        for word, value in (("null", None), ("true", True), ("false", False)):
+            if self.accept(word + ":"):
+                self.position -= 1
+                return self.literal(value)
+        number = self.match(_NUMBER)
+        if number is not None:
+            written = number.group()
+            return self.literal(int(written) if written.lstrip("-").isdigit() else float(written))
+        return self.call()
+
+    def literal(self, value: bool | int | float | str | None) -> Literal:
+        self.require(":")
+        return Literal(value, self.type())
+
+    def call(self) -> Call:
+        start = self.position
+        function = self.expect(_IDENTIFIER, "a scalar").group()
+        arguments: tuple[Any, ...] = self.parenthesised(self.scalar)
+        self.require(":")
+        type_ = self.type()
+        try:
+            return Call(function, arguments, type_)
+        except DefinitionError as error:
+            self.position = start
+            raise self.error(error.message) from error
+
+    def output(self) -> tuple[str, Scalar]:
+        name = self.name()
+        self.require("=")
+        return name, self.scalar()
+
+    def measure(self) -> Measure:
+        name = self.name()
+        self.require("=")
+        function = self.expect(_IDENTIFIER, "an aggregate function").group()
+        if function not in _FUNCTIONS:
+            self.position -= len(function)
+            raise self.error(f"unknown aggregate '{function}', not one of {', '.join(_FUNCTIONS)}")
+        arguments = self.parenthesised(self.scalar)
+        self.require(":")
+        type_ = self.type()
+        nullable = not self.accept("!")
+        text = self.quoted("'") or ""
+        finish = None
+        if self.accept("finish"):
+            self.require("@")
+            finish = self.reference()
+        return Measure(name, _FUNCTIONS[function], arguments, type_, nullable, text, finish)
+
+    def key_pair(self) -> tuple[Scalar, Scalar]:
+        left = self.scalar()
+        self.require("=")
+        return left, self.scalar()
+
+    def generator(self) -> Generator:
+        if self.accept("@"):
+            return cast(Generator, self.reference())
+        outer = not self.accept("explode")
+        if outer:
+            self.require("explode_outer")
+        self.require("$")
+        position = self.index()
+        (element,) = self.parenthesised(self.field)
+        return ExplodeOuter(position, element) if outer else Explode(position, element)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code, character = escape.groups()
+    return chr(int(code, 16)) if code else str(character)
+
+
+def _parse_node(line: _Line, depth: int, reader: Iterator[_Line]) -> tuple[Term, _Line | None]:
+    """The term whose root is `line`, and the first line after it."""
+    indent = len(line.content) - len(line.content.lstrip(" "))
+    if indent != depth * len(_INDENT):
+        line.position = indent
+        raise line.error(
+            f"expected an indentation of {depth * len(_INDENT)} spaces, found {indent}"
+        )
+    keyword = line.expect(_IDENTIFIER, "an operator").group()
+    arity, build = _parse_head(keyword, line)
+    line.end()
+    children: list[Term] = []
+    following = next(reader, None)
+    while following is not None and following.content.startswith(_INDENT * (depth + 1)):
+        child, following = _parse_node(following, depth + 1, reader)
+        children.append(child)
+    if arity not in (len(children), None):
+        raise line.error(f"{keyword} takes {arity} input(s), found {len(children)}")
+    try:
+        return build(*children), following
+    except DefinitionError as error:
+        raise DefinitionError(
+            f"line {line.number}: {error.message}", detail=error.detail, hint=error.hint
+        ) from error
+
+
+def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Term]]:
+    """How many inputs the node of a line takes (None: any number), and what builds it of them."""
+    match keyword:
+        case "source":
+            name = line.name()
+            schema = Schema(line.parenthesised(line.field))
+            return 0, lambda: Source(name, schema)
+        case "map":
+            outputs = () if line.match(_END) else line.listed(line.output)
+            return 1, lambda child: Map(child, outputs)
+        case "filter":
+            predicate = line.scalar()
+            return 1, lambda child: Filter(child, predicate)
+        case "flatmap":
+            kept = line.listed(line.index) if line.accept("keep") else ()
+            line.require("generate")
+            generator = line.generator()
+            return 1, lambda child: FlatMap(child, generator, kept)
+        case "union":
+            return None, lambda *children: UnionAll(children)
+        case "negate":
+            return 1, Negate
+        case "join":
+            pairs = line.listed(line.key_pair) if line.accept("on") else ()
+            residual = line.scalar() if line.accept("where") else None
+            lefts, rights = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+            return 2, lambda left, right: Join(left, right, lefts, rights, residual)
+        case "distinct":
+            return 1, Distinct
+        case "aggregate":
+            keys = line.listed(line.output) if line.accept("by") else ()
+            measures = line.listed(line.measure) if line.accept("compute") else ()
+            return 1, lambda child: Aggregate(child, keys, measures)
+        case _:
+            line.position -= len(keyword)
+            raise line.error(f"unknown operator '{keyword}'")

@@ -1,0 +1,220 @@
+"""From an incremental stream to the nodes that a step runs.
+
+The stream is what algorithm 4.6 derived (`rekindle.incremental`). Lowering gives each integral a
+trace: Integrate(x) under a join becomes an arrangement of x by the join's key, the integral inside
+a per-key update becomes that operator's own state. Nodes with equal fingerprints are shared, also
+between views; an arrangement that a table's or view's own contents already provide is not built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from rekindle.calculus.scalars import Scalar
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import (
+    Aggregate,
+    Distinct,
+    Filter,
+    FlatMap,
+    Join,
+    Map,
+    Negate,
+    Source,
+    Term,
+    UnionAll,
+)
+from rekindle.circuit.nodes import (
+    Arrangement,
+    Deduplicate,
+    Group,
+    HalfJoin,
+    Moment,
+    Node,
+    Side,
+    Table,
+    View,
+    is_arranged_by,
+)
+from rekindle.circuit.stages import (
+    Branch,
+    Finish,
+    Generate,
+    LinearForm,
+    Match,
+    Project,
+    Where,
+)
+from rekindle.errors import RekindleError
+from rekindle.incremental.stream import (
+    Apply,
+    Delay,
+    Differentiate,
+    Incremental,
+    Input,
+    Integrate,
+    Stream,
+    Sum,
+    Update,
+)
+
+
+@dataclass(slots=True)
+class Circuit:
+    """All nodes of a database, inputs before what reads them."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def table(self, table: Table) -> None:
+        self.nodes[table.id] = table
+        self.names[table.name] = table.id
+
+    def view(self, name: str, stream: Stream, schema: Schema) -> View:
+        """Add the nodes of a view; what is there already is shared."""
+        form = self._form(stream)
+        view = View(name, LinearForm(form.branches, schema))
+        self.nodes.setdefault(view.id, view)
+        self.names[name] = view.id
+        return view
+
+    def drop(self, name: str) -> tuple[Node, ...]:
+        """Remove a table or view; gives the nodes that nothing needs any more."""
+        del self.names[name]
+        needed: set[str] = set()
+        for root in self.names.values():
+            self._mark(root, needed)
+        gone = tuple(node for key, node in self.nodes.items() if key not in needed)
+        for node in gone:
+            del self.nodes[node.id]
+        return gone
+
+    def reachable(self, root: str) -> tuple[Node, ...]:
+        """The nodes that `root` depends on, inputs first, itself last."""
+        found: set[str] = set()
+        self._mark(root, found)
+        return tuple(node for key, node in self.nodes.items() if key in found)
+
+    def readers(self) -> Mapping[str, tuple[str, ...]]:
+        """For each node, the nodes that read it."""
+        found: dict[str, list[str]] = {key: [] for key in self.nodes}
+        for key, node in self.nodes.items():
+            for source in node.inputs:
+                found[source].append(key)
+        return {key: tuple(readers) for key, readers in found.items()}
+
+    def _mark(self, key: str, found: set[str]) -> None:
+        if key not in found:
+            found.add(key)
+            for source in self.nodes[key].inputs:
+                self._mark(source, found)
+
+    def _add(self, node: Node) -> str:
+        self.nodes.setdefault(node.id, node)
+        return node.id
+
+    def _form(self, stream: Stream) -> LinearForm:
+        """The stream as a sum of branches over nodes."""
+        match stream:
+            case Input():
+                return self._input(stream.source)
+            case Sum():
+                forms = [self._form(part) for part in stream.inputs]
+                branches = tuple(branch for form in forms for branch in form.branches)
+                return LinearForm(branches, forms[0].schema)
+            case Apply():
+                return self._apply(stream.operator, stream.inputs)
+            case Update():
+                return self._update(stream.operator, stream.change)
+            case Integrate() | Differentiate() | Delay() | Incremental():
+                raise RekindleError(
+                    f"a stream that is not fully incremental reached the circuit: {stream!r}"
+                )
+        assert_never(stream)
+
+    def _input(self, source: Source) -> LinearForm:
+        key = self.names[source.name]
+        branch = Branch(key, self.nodes[key].schema)
+        return LinearForm((branch,), source.schema)
+
+    def _apply(self, operator: Term, inputs: tuple[Stream, ...]) -> LinearForm:
+        match operator:
+            case Map():
+                return self._form(inputs[0]).then(Project(operator.outputs))
+            case Filter():
+                return self._form(inputs[0]).then(Where(operator.predicate))
+            case FlatMap():
+                return self._form(inputs[0]).then(Generate(operator.generator, operator.kept))
+            case Negate():
+                return self._form(inputs[0]).negated()
+            case UnionAll():
+                return self._form(Sum(inputs))
+            case Join():
+                return self._half_join(operator, *inputs)
+            case Source() | Distinct() | Aggregate():
+                raise RekindleError(f"{type(operator).__name__} cannot be applied to a change")
+        assert_never(operator)
+
+    def _half_join(self, join: Join, left: Stream, right: Stream) -> LinearForm:
+        """I(a) ⋈ Δb, or Δa ⋈ z⁻¹(I(b))."""
+        arranged = {
+            Side.LEFT: self._arrange(_integrand(left), join.left_keys),
+            Side.RIGHT: self._arrange(_integrand(right), join.right_keys),
+        }
+        side = Side.RIGHT if isinstance(left, Integrate | Delay) else Side.LEFT
+        against = left if side is Side.RIGHT else right
+        other = Side.LEFT if side is Side.RIGHT else Side.RIGHT
+        node = HalfJoin(
+            change=arranged[side],
+            against=arranged[other],
+            moment=Moment.BEFORE if isinstance(against, Delay) else Moment.AFTER,
+            change_side=side,
+            schema=join.schema,
+        )
+        match_ = Match(join.left_keys, join.right_keys, join.residual, len(join.left.schema))
+        branch = Branch(self._add(node), join.schema)
+        if join.left_keys or join.residual is not None:
+            branch = branch.then(match_)
+        return LinearForm((branch,), join.schema)
+
+    def _update(self, operator: Term, change: Stream) -> LinearForm:
+        form = self._form(change)
+        match operator:
+            case Distinct():
+                arrangement = self._arranged(form, None)
+                node: Node = Deduplicate(arrangement, form.schema)
+                return LinearForm((Branch(self._add(node), form.schema),), form.schema)
+            case Aggregate():
+                node = Group(form, operator.keys, operator.measures, operator.schema)
+                keys = Schema(operator.schema.fields[: len(operator.keys)])
+                branch = Branch(self._add(node), operator.schema).then(
+                    Finish(keys, operator.measures)
+                )
+                return LinearForm((branch,), operator.schema)
+        raise RekindleError(f"{type(operator).__name__} has no per-key update")
+
+    def _arrange(self, stream: Stream, keys: tuple[Scalar, ...]) -> str:
+        return self._arranged(self._form(stream), keys)
+
+    def _arranged(self, form: LinearForm, keys: tuple[Scalar, ...] | None) -> str:
+        """The node whose trace is the form's integral by `keys`, or by the row."""
+        if len(form.branches) == 1:
+            (branch,) = form.branches
+            node = self.nodes[branch.node]
+            if (
+                isinstance(node, Table | View)
+                and not branch.stages
+                and branch.sign == 1
+                and is_arranged_by(node, keys)
+            ):
+                return node.id
+        return self._add(Arrangement(form, keys))
+
+
+def _integrand(stream: Stream) -> Stream:
+    """What an integral sums up: x of x, I(x) and z⁻¹(I(x))."""
+    while isinstance(stream, Integrate | Delay):
+        stream = stream.child
+    return stream

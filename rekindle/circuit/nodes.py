@@ -1,0 +1,194 @@
+"""The nodes of a circuit: its inputs, its stateful operators and its outputs.
+
+A node's `id` is a fingerprint of all that determines its value, so equal subterms of any views are
+one node, and its state is found again when the database is reopened. Nodes that keep an integral
+(a trace) say so by `layout_of` in the engine: tables, arrangements, groups and views.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from rekindle.calculus.scalars import Column, Scalar
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import Linearity, Measure
+from rekindle.circuit.stages import LinearForm
+
+
+def fingerprint(*parts: object) -> str:
+    """A short stable digest of the parts' texts."""
+    return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:16]
+
+
+class Moment(enum.Enum):
+    """Which integral a half of a join reads: z⁻¹(I(x)) or I(x)."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class Side(enum.Enum):
+    LEFT = "left"
+    RIGHT = "right"
+
+
+@dataclass(frozen=True)
+class Table:
+    """An input: a table's changes, and its contents as their integral, arranged by its key.
+
+    `incarnation` tells a table from an earlier one of the same name that was dropped.
+    """
+
+    name: str
+    schema: Schema
+    key: tuple[int, ...]
+    incarnation: str
+
+    linearity = Linearity.SOURCE
+
+    @cached_property
+    def id(self) -> str:
+        return "table-" + fingerprint("table", self.name, self.incarnation)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def key_positions(self) -> tuple[int, ...]:
+        """The columns that the contents are arranged by: the primary key, or the whole row."""
+        return self.key or tuple(range(len(self.schema)))
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """I(x), indexed by the join keys `keys`, or by the whole row where that is None.
+
+    Rows with a NULL join key are left out: they join nothing.
+    """
+
+    form: LinearForm
+    keys: tuple[Scalar, ...] | None
+
+    linearity = Linearity.LINEAR
+
+    @cached_property
+    def id(self) -> str:
+        keys = ("row",) if self.keys is None else tuple(key.text for key in self.keys)
+        return "arrange-" + fingerprint("arrange", self.form.text, *keys)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.form.nodes
+
+    @property
+    def schema(self) -> Schema:
+        return self.form.schema
+
+
+@dataclass(frozen=True)
+class HalfJoin:
+    """One of the two products of a join's change: Δa ⋈ z⁻¹(I(b)), or I(a) ⋈ Δb."""
+
+    change: str
+    against: str
+    moment: Moment
+    change_side: Side
+    schema: Schema
+
+    linearity = Linearity.BILINEAR
+
+    @cached_property
+    def id(self) -> str:
+        return "join-" + fingerprint(
+            "join", self.change, self.against, self.moment.value, self.change_side.value
+        )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.change, self.against)
+
+
+@dataclass(frozen=True)
+class Deduplicate:
+    """H of Proposition 4.7 over an arrangement by the whole row."""
+
+    arrangement: str
+    schema: Schema
+
+    linearity = Linearity.PER_KEY
+
+    @cached_property
+    def id(self) -> str:
+        return "distinct-" + fingerprint("distinct", self.arrangement)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.arrangement,)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Accumulators of linear aggregates for each group; gives the old and new buffers."""
+
+    form: LinearForm
+    keys: tuple[tuple[str, Scalar], ...]
+    measures: tuple[Measure, ...]
+    schema: Schema
+
+    linearity = Linearity.PER_KEY
+
+    @cached_property
+    def id(self) -> str:
+        measures = (
+            f"{m.function.value}/{m.text}/{','.join(a.text for a in m.arguments)}"
+            for m in self.measures
+        )
+        keys = (key.text for _, key in self.keys)
+        return "group-" + fingerprint("group", self.form.text, *keys, "measures", *measures)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.form.nodes
+
+
+@dataclass(frozen=True)
+class View:
+    """An output: a view's changes, and its contents as their integral, arranged by the row."""
+
+    name: str
+    form: LinearForm
+
+    linearity = Linearity.LINEAR
+
+    @cached_property
+    def id(self) -> str:
+        return "view-" + fingerprint("view", self.form.text)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.form.nodes
+
+    @property
+    def schema(self) -> Schema:
+        return self.form.schema
+
+    @property
+    def key_positions(self) -> tuple[int, ...]:
+        return tuple(range(len(self.schema)))
+
+
+Node: TypeAlias = Table | Arrangement | HalfJoin | Deduplicate | Group | View
+Indexed: TypeAlias = Table | Arrangement | View
+
+
+def is_arranged_by(node: Table | View, keys: tuple[Scalar, ...] | None) -> bool:
+    """Does the node's own trace serve lookups by these keys?"""
+    if keys is None:
+        return len(node.key_positions) == len(node.schema)
+    positions = tuple(k.position if isinstance(k, Column) else -1 for k in keys)
+    return positions == node.key_positions

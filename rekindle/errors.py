@@ -1,0 +1,91 @@
+"""One tree of exceptions; each error says what happened, what was found, and what to do.
+
+`message` is a lower-case fact that quotes the user's own words, `detail` adds what was found or
+expected, `hint` is something the reader can act on. `str(error)` shows all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RekindleError(Exception):
+    """Base of every error that Rekindle raises on purpose."""
+
+    def __init__(self, message: str, *, detail: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.detail:
+            parts.append(f"  detail: {self.detail}")
+        if self.hint:
+            parts.append(f"  hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class DefinitionError(RekindleError):
+    """A table or view definition that cannot be accepted."""
+
+
+class UnsupportedError(DefinitionError):
+    """A construct of the query language that no operator maintains yet."""
+
+
+class UnknownNameError(RekindleError):
+    """A table, view or column that does not exist."""
+
+
+class RowError(RekindleError):
+    """Rows that do not fit the table: wrong type, wrong width, NULL where none may be."""
+
+
+class ConstraintError(RekindleError):
+    """A change that breaks a key, or deletes rows that are not there."""
+
+
+class StatementError(RekindleError):
+    """SQL text that cannot be parsed, or that this database does not run."""
+
+
+class EvaluationError(RekindleError):
+    """A scalar expression that failed on a row (an ANSI overflow, a function that raised)."""
+
+
+class LockedError(RekindleError):
+    """Another process is writing to the database."""
+
+
+class ClosedError(RekindleError):
+    """The database, or the transaction, has ended."""
+
+
+class CorruptionError(RekindleError):
+    """A file whose bytes are not the ones that were committed."""
+
+
+class HistoryError(RekindleError):
+    """An epoch outside the retained change history."""
+
+
+class CheckError(RekindleError):
+    """A view that differs from its recomputation."""
+
+
+class PrerequisiteError(RekindleError):
+    """A prerequisite of the machine that is missing, such as Java."""
+
+
+def unknown_name(kind: str, name: str, available: Iterable[str]) -> UnknownNameError:
+    """An `UnknownNameError` that lists the names there are and suggests the nearest."""
+    names = sorted(available)
+    nearest = get_close_matches(name, names, n=1)
+    return UnknownNameError(
+        f"unknown {kind} '{name}'",
+        detail=f"available: {', '.join(names) if names else 'none'}",
+        hint=f"did you mean '{nearest[0]}'?" if nearest else "",
+    )

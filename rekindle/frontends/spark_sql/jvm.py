@@ -1,0 +1,168 @@
+"""The bridge to Catalyst: the few JVM calls that everything else is written in.
+
+py4j stays inside this package and `rekindle.spark`. A Java object is `Any` to the type checker;
+functions here say what they return.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+JavaObject = Any
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+
+
+class Catalyst:
+    """Catalyst of one Spark session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.jvm: JavaObject = spark._jvm
+        self.session: JavaObject = spark._jsparkSession
+
+    def class_(self, name: str) -> JavaObject:
+        """The Java class of a full name, for static calls and construction."""
+        found = self.jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    def module(self, name: str) -> JavaObject:
+        """The Scala object of a full name."""
+        return getattr(self.class_(name + "$"), "MODULE$")
+
+    def expression(self, name: str) -> JavaObject:
+        return self.class_(f"{_EXPRESSIONS}.{name}")
+
+    def plan(self, name: str) -> JavaObject:
+        return self.class_(f"{_PLANS}.{name}")
+
+    def seq(self, items: Iterable[JavaObject]) -> JavaObject:
+        return self.jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(items))
+
+    def none(self) -> JavaObject:
+        return self.jvm.scala.Option.empty()
+
+    def some(self, value: JavaObject) -> JavaObject:
+        return self.jvm.scala.Option.apply(value)
+
+    def dataframe(self, plan: JavaObject) -> DataFrame:
+        """The DataFrame of a logical plan, analysed now."""
+        dataset = self.module("org.apache.spark.sql.classic.Dataset").ofRows(self.session, plan)
+        return DataFrame(dataset, self.spark)
+
+    def data_type(self, ddl: str) -> JavaObject:
+        """The Catalyst type that a type text names."""
+        return self.class_("org.apache.spark.sql.types.DataType").fromDDL(ddl)
+
+    def literal(self, value: JavaObject, ddl: str) -> JavaObject:
+        return self.expression("Literal")(value, self.data_type(ddl))
+
+    def alias(self, child: JavaObject, name: str, identifier: JavaObject) -> JavaObject:
+        """`child AS name`, known by the given expression id."""
+        empty = self.seq(())
+        return self.expression("Alias")(child, name, identifier, empty, self.none(), empty)
+
+    def attribute(self, name: str, ddl: str) -> JavaObject:
+        """A fresh attribute."""
+        fresh = self.module(f"{_EXPRESSIONS}.NamedExpression").newExprId()
+        metadata = self.module("org.apache.spark.sql.types.Metadata").empty()
+        return self.expression("AttributeReference")(
+            name, self.data_type(ddl), True, metadata, fresh, self.seq(())
+        )
+
+    def bind(self, expression: JavaObject, inputs: Sequence[JavaObject]) -> JavaObject:
+        """The expression with each attribute replaced by its position among `inputs`."""
+        attributes = self.expression("package$AttributeSeq")(self.seq(inputs))
+        return self.module(f"{_EXPRESSIONS}.BindReferences").bindReference(
+            expression, attributes, False
+        )
+
+    def transform(
+        self, tree: JavaObject, change: Callable[[JavaObject], JavaObject | None]
+    ) -> JavaObject:
+        """The tree with every topmost node for which `change` gives a result replaced by it."""
+        replaced = change(tree)
+        if replaced is not None:
+            return replaced
+        children = items(tree.children())
+        if not children:
+            return tree
+        return tree.withNewChildren(self.seq(self.transform(child, change) for child in children))
+
+    def serialise(self, objects: Sequence[JavaObject]) -> bytes:
+        """Java serialisation of several objects as one unit, so that they share what they share."""
+        buffer = self.jvm.java.io.ByteArrayOutputStream()
+        stream = self.jvm.java.io.ObjectOutputStream(buffer)
+        stream.writeObject(self.seq(objects))
+        stream.close()
+        return bytes(buffer.toByteArray())
+
+    def deserialise(self, data: bytes) -> list[JavaObject]:
+        stream = self.jvm.java.io.ObjectInputStream(
+            self.jvm.java.io.ByteArrayInputStream(bytearray(data))
+        )
+        return items(stream.readObject())
+
+
+def items(sequence: JavaObject) -> list[JavaObject]:
+    """The elements of a Scala collection."""
+    iterator = sequence.iterator()
+    found = []
+    while iterator.hasNext():
+        found.append(iterator.next())
+    return found
+
+
+def simple_name(node: JavaObject) -> str:
+    """The class name of a plan or expression, without its package."""
+    return str(node.getClass().getName()).rsplit(".", 1)[-1].rstrip("$")
+
+
+def option(value: JavaObject) -> JavaObject | None:
+    """The content of a Scala Option, or None."""
+    return value.get() if value.isDefined() else None
+
+
+def type_text(data_type: JavaObject) -> str:
+    """A text that parses back to the type: Spark's short form, or its SQL form when nested."""
+    nested = {"ArrayType", "MapType", "StructType"}
+    return str(data_type.sql() if simple_name(data_type) in nested else data_type.catalogString())
+
+
+def fingerprint(bound: JavaObject) -> str:
+    """Equal for expressions that are equal up to the numbering of their inner variables.
+
+    The JSON form leaves out some constant sets and the SQL form leaves out some types, so both
+    are hashed.
+    """
+    renumbered: dict[Any, int] = {}
+
+    def normalise(node: Any) -> Any:
+        if isinstance(node, dict):
+            if "jvmId" in node and "id" in node:
+                return renumbered.setdefault(node["id"], len(renumbered))
+            return {k: normalise(v) for k, v in node.items() if k not in ("qualifier", "origin")}
+        if isinstance(node, list):
+            return [normalise(child) for child in node]
+        return node
+
+    tree = json.dumps(normalise(json.loads(bound.toJSON())), sort_keys=True)
+    return hashlib.sha256(f"{tree}\n{bound.sql()}".encode()).hexdigest()[:20]
+
+
+def position(*nodes: JavaObject) -> str:
+    """'line 2, column 7' of the first node that remembers where it stood in the SQL text."""
+    for node in nodes:
+        origin = node.origin()
+        line, column = option(origin.line()), option(origin.startPosition())
+        if line is not None:
+            return f"line {line}, column {0 if column is None else int(column) + 1}"
+    return ""

@@ -1,0 +1,96 @@
+"""Scalars that Spark evaluates: a Catalyst expression and the attributes it reads.
+
+`expression` refers to `inputs` by expression id, so a lowering either binds it to positions or
+aliases a plan's columns to those ids. Two scalars are equal when their expressions are equal over
+positions (`text`); the names a user chose do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rekindle.calculus.schema import Field, Schema
+from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
+    JavaObject,
+    fingerprint,
+    items,
+    simple_name,
+    type_text,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalystScalar:
+    """An expression of Spark over the columns `inputs`."""
+
+    text: str
+    type: str
+    nullable: bool
+    references: frozenset[int] = field(compare=False)
+    display: str = field(compare=False)
+    expression: JavaObject = field(compare=False, repr=False)
+    inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalystGenerator:
+    """A table-valued function of a row, such as `explode(tags)`, inner or outer."""
+
+    text: str
+    schema: Schema
+    outer: bool
+    references: frozenset[int] = field(compare=False)
+    display: str = field(compare=False)
+    expression: JavaObject = field(compare=False, repr=False)
+    inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+    @property
+    def function(self) -> str:
+        """The class name of the generator."""
+        return simple_name(self.expression)
+
+
+def _positions(expression: JavaObject, inputs: Sequence[JavaObject]) -> frozenset[int]:
+    wanted = {attribute.exprId().id() for attribute in items(expression.references().toSeq())}
+    return frozenset(i for i, a in enumerate(inputs) if a.exprId().id() in wanted)
+
+
+def scalar(
+    catalyst: Catalyst, expression: JavaObject, inputs: Sequence[JavaObject]
+) -> CatalystScalar:
+    """The scalar of an expression over the given attributes."""
+    return CatalystScalar(
+        text=f"catalyst:{fingerprint(catalyst.bind(expression, inputs))}",
+        type=type_text(expression.dataType()),
+        nullable=bool(expression.nullable()),
+        references=_positions(expression, inputs),
+        display=str(expression.sql()),
+        expression=expression,
+        inputs=tuple(inputs),
+    )
+
+
+def generator(
+    catalyst: Catalyst,
+    expression: JavaObject,
+    inputs: Sequence[JavaObject],
+    outputs: Sequence[JavaObject],
+    *,
+    outer: bool,
+) -> CatalystGenerator:
+    """The generator of an expression over the given attributes, giving the columns `outputs`."""
+    added = Schema(
+        tuple(Field(str(a.name()), type_text(a.dataType()), bool(a.nullable())) for a in outputs)
+    )
+    bound = fingerprint(catalyst.bind(expression, inputs))
+    return CatalystGenerator(
+        text=f"catalyst:{bound}:{'outer' if outer else 'inner'}",
+        schema=added,
+        outer=outer,
+        references=_positions(expression, inputs),
+        display=str(expression.sql()),
+        expression=expression,
+        inputs=tuple(inputs),
+    )

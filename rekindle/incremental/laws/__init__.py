@@ -1,0 +1,1 @@
+"""One step of algorithm 4.6 for each file, with the law it rests on."""

@@ -1,0 +1,77 @@
+"""Algorithm 4.6: from a term to the circuit that maintains it, one named step after another.
+
+    1. translate              the front ends, which give the term
+    2. eliminate_distincts    on the term
+    3. lift                   from the term to a circuit of streams
+    4. incrementalise         correct from here on
+    5. apply_chain_rule       one incremental operator for each operator
+       simplify_linear        then each by its class, and by its class alone
+       simplify_bilinear
+       simplify_per_key
+
+Each step from 4 on maps a circuit on streams of changes to an equal one, which the tests check
+after every step and not only after the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from rekindle.calculus.terms import Term
+from rekindle.calculus.text import to_text
+from rekindle.incremental.traversal import share
+from rekindle.incremental.laws.apply_chain_rule import apply_chain_rule
+from rekindle.incremental.laws.eliminate_distincts import eliminate_distincts
+from rekindle.incremental.laws.incrementalise import incrementalise
+from rekindle.incremental.laws.lift import lift
+from rekindle.incremental.laws.simplify_bilinear import simplify_bilinear
+from rekindle.incremental.laws.simplify_linear import simplify_linear
+from rekindle.incremental.laws.simplify_per_key import simplify_per_key
+from rekindle.incremental.stream import Stream
+from rekindle.incremental.stream_text import stream_text
+
+Step: TypeAlias = Callable[[Stream], Stream]
+
+STEPS: tuple[Step, ...] = (
+    incrementalise,
+    apply_chain_rule,
+    simplify_linear,
+    simplify_bilinear,
+    simplify_per_key,
+)
+"""The steps on circuits, after `eliminate_distincts` and `lift`."""
+
+
+def derive(term: Term) -> Stream:
+    """The circuit from changes of the sources to changes of the term; equal nodes are shared.
+
+    >>> from rekindle.calculus.schema import Schema
+    >>> from rekindle.calculus.terms import Distinct, Source
+    >>> print(stream_text(derive(Distinct(Source("t", Schema.of(x="int"))))))
+    ↑H[distinct](z⁻¹(I(t)), t)
+    """
+    return share(intermediate_streams(term)[-1][1])
+
+
+def intermediate_streams(
+    term: Term, steps: tuple[Step, ...] = STEPS
+) -> tuple[tuple[str, Stream], ...]:
+    """The circuit after each step on circuits, by the step's name."""
+    stream = lift(eliminate_distincts(term))
+    streams = []
+    for step in steps:
+        stream = step(stream)
+        streams.append((step.__name__, stream))
+    return tuple(streams)
+
+
+def trace_steps(term: Term) -> list[tuple[str, str]]:
+    """The name of every step and what it gives, as text: terms first, then circuits."""
+    rewritten = eliminate_distincts(term)
+    return [
+        ("translate", to_text(term)),
+        ("eliminate_distincts", to_text(rewritten)),
+        ("lift", stream_text(lift(rewritten))),
+        *((name, stream_text(stream)) for name, stream in intermediate_streams(term)),
+    ]

@@ -1,0 +1,60 @@
+"""Kernels: the stateful operators, as pure functions on Arrow tables and traces.
+
+Each takes a change and readers of the integrals it needs, and gives the change of the output; one
+file an operator, with its law. None of them writes, starts Spark, or looks inside a payload.
+"""
+
+from rekindle.kernels.accumulators import (
+    Accumulator,
+    BooleanExtreme,
+    CountNonNull,
+    CountRows,
+    Extreme,
+)
+from rekindle.kernels.aggregate import (
+    Aggregated,
+    aggregate_change,
+    aggregate_layout,
+    buffer_fields,
+    empty_buffers,
+)
+from rekindle.kernels.arrange import arrange
+from rekindle.kernels.distinct import distinct_change
+from rekindle.kernels.join import ChangeSide, join_batches, join_change
+from rekindle.kernels.moments import Comoments, Moments
+from rekindle.kernels.sums import (
+    AverageDecimal,
+    AverageDouble,
+    AverageInteger,
+    Overflow,
+    SumDecimal,
+    SumDouble,
+    SumInteger,
+)
+
+__all__ = [
+    "Accumulator",
+    "Aggregated",
+    "AverageDecimal",
+    "AverageDouble",
+    "AverageInteger",
+    "BooleanExtreme",
+    "ChangeSide",
+    "Comoments",
+    "CountNonNull",
+    "CountRows",
+    "Extreme",
+    "Moments",
+    "Overflow",
+    "SumDecimal",
+    "SumDouble",
+    "SumInteger",
+    "aggregate_change",
+    "aggregate_layout",
+    "arrange",
+    "buffer_fields",
+    "distinct_change",
+    "empty_buffers",
+    "join_batches",
+    "join_change",
+]

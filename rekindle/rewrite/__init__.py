@@ -1,0 +1,1 @@
+"""Rewrites of terms: laws, applied in one visible order to a fixed point (`pipeline`)."""

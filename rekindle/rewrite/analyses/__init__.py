@@ -1,0 +1,1 @@
+"""Facts about terms that rules take as premises."""

@@ -1,0 +1,28 @@
+"""Which terms denote sets: every row present has weight one (Definition 4.1).
+
+The facts hold whatever the sources contain. `distinct` gives a set by definition. An aggregate
+gives one row for each key, and the keys are columns of that row. A filter keeps weights; a join
+multiplies them, and 1 · 1 = 1. Maps and unions add weights, so nothing is known of them.
+"""
+
+from __future__ import annotations
+
+from rekindle.calculus.terms import Aggregate, Distinct, Filter, Join, Term
+
+
+def is_set(term: Term) -> bool:
+    """No row of the term's value weighs anything but one.
+
+    >>> from rekindle.calculus.schema import Schema
+    >>> from rekindle.calculus.terms import Source
+    >>> t = Source("t", Schema.of(x="int"))
+    >>> is_set(t), is_set(Distinct(t))
+    (False, True)
+    """
+    match term:
+        case Distinct() | Aggregate():
+            return True
+        case Filter() | Join():
+            return all(map(is_set, term.children))
+        case _:
+            return False

@@ -1,0 +1,53 @@
+"""One distinct at the end is enough: distinct(Q(distinct(i))) = distinct(Q(i)).
+
+Proposition 4.5, for positive i and Q a filter, map, flatmap, addition, join or product. Of a
+positive input, each of these tells the outer distinct only which rows occur: whether a row of
+Q(i) has a weight above zero depends on which rows of i have one, and not on how large it is. Such
+functions compose, so the rule looks below the outer distinct through any number of them.
+
+Every input of such an operator must be positive, not only the one whose distinct goes: with
+i[x] = 2 and b[x] = −1, distinct(distinct(i) + b) is empty and distinct(i + b) is not.
+"""
+
+from __future__ import annotations
+
+from rekindle.calculus.terms import (
+    Distinct,
+    Filter,
+    FlatMap,
+    Join,
+    Map,
+    Term,
+    UnionAll,
+    with_children,
+)
+from rekindle.rewrite.analyses.positivity import is_positive
+
+
+def drop_inner_distincts(term: Term) -> Term:
+    """A distinct whose input has no distincts that it makes superfluous.
+
+    >>> from rekindle.calculus.schema import Schema
+    >>> from rekindle.calculus.terms import Source
+    >>> t = Source("t", Schema.of(x="int"))
+    >>> drop_inner_distincts(Distinct(UnionAll((Distinct(t), t)))) == Distinct(UnionAll((t, t)))
+    True
+    """
+    match term:
+        case Distinct(child):
+            return Distinct(_with_any_weights(child))
+        case _:
+            return term
+
+
+def _with_any_weights(term: Term) -> Term:
+    """A term with the same rows of positive weight."""
+    match term:
+        case Distinct(child) if is_positive(child):
+            return _with_any_weights(child)
+        case Filter() | Map() | FlatMap() | UnionAll() | Join() if all(
+            map(is_positive, term.children)
+        ):
+            return with_children(term, tuple(map(_with_any_weights, term.children)))
+        case _:
+            return term

@@ -1,0 +1,87 @@
+"""Hashes of rows and keys, computed by Spark.
+
+Kernels compare rows by a 128-bit identity and never look inside a payload column. The identity is
+two `xxhash64` values with different seeds over an *unambiguous* list of hashable columns: Spark's
+hash skips NULLs and runs through nested values without marking where they begin, so each column is
+preceded by its null flag, each array by its length, and a map becomes its entries in key order.
+Spark hashes -0.0 as 0.0 and every NaN alike, as its grouping does.
+
+The flags are always there, whatever the declared nullability: the same row must have the same
+identity on every path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items
+
+SEEDS = (42, 1_000_003)
+KEY_SEED = SEEDS[0]
+
+
+def unambiguous(column: Column, data_type: DataType) -> list[Column]:
+    """Hashable columns from which the value could be told apart from every other value."""
+    flag = F.isnull(column)
+    match data_type:
+        case ArrayType():
+            element = data_type.elementType
+            marked = F.transform(column, lambda item: F.struct(*unambiguous(item, element)))
+            return [flag, F.size(column), marked]
+        case MapType():
+            keys, values = data_type.keyType, data_type.valueType
+            entries = F.transform(
+                F.array_sort(F.map_keys(column)),
+                lambda key: F.struct(
+                    *unambiguous(key, keys), *unambiguous(F.element_at(column, key), values)
+                ),
+            )
+            return [flag, F.size(column), entries]
+        case StructType():
+            inner = [
+                part
+                for field in data_type.fields
+                for part in unambiguous(column.getField(field.name), field.dataType)
+            ]
+            return [flag, *inner]
+    return [flag, column]
+
+
+def hashes(
+    catalyst: Catalyst, expressions: Sequence[JavaObject], types: Sequence[DataType]
+) -> tuple[JavaObject, JavaObject]:
+    """The two 64-bit hashes of a list of Catalyst expressions, as Catalyst expressions."""
+    column_of = catalyst.class_("org.apache.spark.sql.classic.ExpressionUtils").column
+    parts = [
+        part
+        for expression, data_type in zip(expressions, types, strict=True)
+        for part in unambiguous(Column(column_of(expression)), data_type)
+    ]
+    attributes = {
+        attribute.exprId().id(): attribute
+        for expression in expressions
+        for attribute in items(expression.references().toSeq())
+    }
+    resolved = _resolve(catalyst, parts, list(attributes.values()))
+    hash_ = catalyst.expression("XxHash64")
+    first, second = (hash_(catalyst.seq(resolved), seed) for seed in SEEDS)
+    return first, second
+
+
+def _resolve(
+    catalyst: Catalyst, columns: Sequence[Column], attributes: Sequence[JavaObject]
+) -> list[JavaObject]:
+    """The columns as analysed expressions over the given attributes."""
+    if not columns:
+        return []
+    local = catalyst.plan("LocalRelation")
+    nothing = catalyst.seq(())
+    none = catalyst.none()
+    relation = local(catalyst.seq(attributes), nothing, False, none)
+    frame = catalyst.dataframe(relation).select(*(c.alias("h") for c in columns))
+    project = frame._jdf.queryExecution().analyzed()
+    return [named.child() for named in items(project.projectList())]

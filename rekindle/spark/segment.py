@@ -1,0 +1,208 @@
+"""Linear work compiled into the driver: Spark's expressions, without a Spark job.
+
+Catalyst compiles a list of expressions to a projection, which is a JVM function from row to row.
+Small changes are handed to the JVM as Arrow, mapped through the composed projections and handed
+back as Arrow. Measured on 2 cores: 5 ms for up to 1,000 rows, 90 ms for 100,000 rows of 11
+columns, where one DataFrame on local rows costs about 40 ms whatever its size.
+
+A filter does not drop its rows inside the JVM: it sets their weight to zero, and everything after
+it is evaluated only where the weight is not zero, so that an expression which fails on rows that a
+filter excludes (`a / b` after `b <> 0`) is never run on them. The rows are dropped on return.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql.types import LongType, StructField, StructType
+
+from rekindle.errors import EvaluationError
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
+from rekindle.spark.explode import collection_stage, explode, is_explodable
+from rekindle.spark.stages import WEIGHT, Generated, Lowered, Output, Rowwise
+from rekindle.spark.types import data_type, stored
+
+_ARROW = "org.apache.spark.sql.execution.arrow.ArrowConverters"
+_NO_LIMIT = 2**62
+
+
+class Channel:
+    """Moves Arrow tables to the JVM and back through two files in memory."""
+
+    def __init__(self, catalyst: Catalyst) -> None:
+        self.catalyst = catalyst
+        shared = "/dev/shm"
+        where = shared if os.access(shared, os.W_OK) else None
+        self._directory = tempfile.TemporaryDirectory(prefix="rekindle-", dir=where)
+        self._inward = os.path.join(self._directory.name, "in")
+        self._outward = os.path.join(self._directory.name, "out")
+        self._arrow = catalyst.module(_ARROW)
+        self._python = catalyst.module("org.apache.spark.api.python.PythonRDD")
+
+    def map(
+        self, table: pa.Table, source: JavaObject, function: JavaObject, target: JavaObject
+    ) -> pa.Table:
+        """Each row of `table` through a JVM function; `source` and `target` are Spark schemas."""
+        java = self.catalyst.jvm.java.io
+        with pa.OSFile(self._inward, "wb") as file, pa.ipc.new_stream(file, table.schema) as out:
+            out.write_table(table)
+        inward = java.FileInputStream(self._inward)
+        outward = java.DataOutputStream(
+            java.BufferedOutputStream(java.FileOutputStream(self._outward))
+        )
+        try:
+            batches = self._arrow.getBatchesFromStream(inward.getChannel())
+            rows = self._arrow.fromBatchIterator(batches, source, "UTC", False, False, None)
+            produced = self._arrow.toBatchWithSchemaIterator(
+                rows.map(function), target, _NO_LIMIT, _NO_LIMIT, "UTC", False, False
+            )
+            self._python.writeIteratorToStream(produced, outward)
+        except (Py4JJavaError, PySparkException) as error:
+            raise evaluation_error(error) from error
+        finally:
+            outward.close()
+            inward.close()
+        return self._read()
+
+    def _read(self) -> pa.Table:
+        with pa.OSFile(self._outward, "rb") as file:
+            data = file.read_buffer()
+        tables = []
+        offset = 0
+        while offset < data.size:
+            (length,) = struct.unpack(">i", data.slice(offset, 4).to_pybytes())
+            tables.append(pa.ipc.open_stream(data.slice(offset + 4, length)).read_all())
+            offset += 4 + length
+        return pa.concat_tables(tables)
+
+    def close(self) -> None:
+        self._directory.cleanup()
+
+
+def evaluation_error(error: Exception) -> EvaluationError:
+    """What Spark said of an expression that failed on a row."""
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        said = str(cause.getMessage() or cause.toString())
+    else:
+        said = str(error)
+    return EvaluationError(
+        "an expression failed on a changed row; nothing was applied",
+        detail=said.split("\n\nJVM stacktrace")[0].strip(),
+        hint="correct the row, or guard the expression in the view (try_add, try_cast, CASE)",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Projection:
+    """Consecutive row-wise stages as one JVM function."""
+
+    function: JavaObject
+    source: JavaObject
+    target: JavaObject
+    drops: bool
+
+
+class Segment:
+    """A list of lowered stages, ready to run on Arrow tables of `_weight` and columns."""
+
+    def __init__(
+        self,
+        catalyst: Catalyst,
+        channel: Channel,
+        stages: Sequence[Lowered],
+        generate: Callable[[pa.Table, Generated], pa.Table],
+    ) -> None:
+        self._catalyst = catalyst
+        self._channel = channel
+        self._generate = generate
+        self._steps: list[_Projection | Generated] = []
+        rowwise: list[Rowwise] = []
+        for stage in stages:
+            if isinstance(stage, Rowwise):
+                rowwise.append(stage)
+                continue
+            if is_explodable(stage.generator):
+                rowwise.append(collection_stage(stage))
+            self._flush(rowwise)
+            self._steps.append(stage)
+        self._flush(rowwise)
+
+    def run(self, table: pa.Table) -> pa.Table | None:
+        """The rows that the stages give, with their weights, not consolidated; None for none."""
+        for step in self._steps:
+            if not len(table):
+                return None
+            if isinstance(step, Generated):
+                opened = explode if is_explodable(step.generator) else self._generate
+                table = opened(table, step)
+                continue
+            table = self._channel.map(table, step.source, step.function, step.target)
+            if step.drops:
+                table = table.filter(pc.not_equal(table.column(WEIGHT), 0))
+        return table if len(table) else None
+
+    def _flush(self, stages: list[Rowwise]) -> None:
+        if not stages:
+            return
+        function: JavaObject = None
+        filtered = False
+        source: JavaObject = None
+        for stage in stages:
+            weight = self._catalyst.attribute(WEIGHT, "bigint")
+            expressions = self._expressions(stage, weight, filtered=filtered)
+            attributes = (weight, *stage.attributes)
+            projection = self._catalyst.expression("UnsafeProjection").create(
+                self._catalyst.seq(expressions), self._catalyst.seq(attributes)
+            )
+            if function is None:
+                function = projection
+                source = self._catalyst.class_(
+                    "org.apache.spark.sql.catalyst.types.DataTypeUtils"
+                ).fromAttributes(self._catalyst.seq(attributes))
+            else:
+                function = function.andThen(projection)
+            filtered = filtered or stage.predicate is not None
+        target = self._catalyst.session.parseDataType(_target(stages[-1].outputs).json())
+        self._steps.append(_Projection(function, source, target, filtered))
+        stages.clear()
+
+    def _expressions(
+        self, stage: Rowwise, weight: JavaObject, *, filtered: bool
+    ) -> list[JavaObject]:
+        catalyst = self._catalyst
+        if_ = catalyst.expression("If")
+        zero = catalyst.literal(0, "bigint")
+        live = catalyst.expression("Not")(catalyst.expression("EqualTo")(weight, zero))
+        kept = weight
+        if stage.predicate is not None:
+            condition = stage.predicate
+            if filtered:
+                condition = catalyst.expression("And")(live, condition)
+            kept = if_(condition, weight, zero)
+        outputs = [output.expression for output in stage.outputs]
+        if filtered:
+            outputs = [
+                e
+                if simple_name(e) == "AttributeReference"
+                else if_(live, e, catalyst.expression("Literal")(None, e.dataType()))
+                for e in outputs
+            ]
+        return [kept, *outputs]
+
+
+def _target(outputs: Sequence[Output]) -> StructType:
+    fields = [StructField(o.name, stored(data_type(o.type)), True) for o in outputs]
+    return StructType([StructField(WEIGHT, LongType(), True), *fields])
+
+

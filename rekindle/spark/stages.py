@@ -1,0 +1,259 @@
+"""Stages of linear work as Catalyst expressions.
+
+Every stage of `rekindle.circuit.stages`, and the preparation of rows for a trace, is lowered once
+to the same small form: the attributes it reads, a predicate, and named output expressions. Where
+those expressions run is decided elsewhere: compiled into the driver (`segment.py`) or as part of a
+Spark job (`jobs.py`). The result is the same because the expressions are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rekindle.calculus.scalars import Column, Scalar
+from rekindle.calculus.schema import Schema
+from rekindle.circuit.nodes import Arrangement, Group, Table, View
+from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
+from rekindle.errors import RekindleError
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name, type_text
+from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScalar
+from rekindle.spark.hashing import hashes
+from rekindle.spark.types import data_type
+
+WEIGHT = "_weight"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column that a stage gives."""
+
+    name: str
+    expression: JavaObject
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rowwise:
+    """Rows of `attributes` on which `predicate` holds, as `outputs`."""
+
+    attributes: tuple[JavaObject, ...]
+    predicate: JavaObject | None
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """Rows of `attributes`, each repeated for the rows that `generator` gives."""
+
+    attributes: tuple[JavaObject, ...]
+    generator: CatalystGenerator
+    kept: tuple[int, ...]
+
+
+Lowered: TypeAlias = Rowwise | Generated
+
+
+class Lowering:
+    """Lowers stages for one session."""
+
+    def __init__(self, catalyst: Catalyst) -> None:
+        self.catalyst = catalyst
+
+    def stage(self, stage: Stage, schema: Schema) -> Lowered:
+        """A stage over rows of `schema`."""
+        match stage:
+            case Project():
+                scalars = [scalar for _, scalar in stage.outputs]
+                attributes = self._attributes(scalars, schema)
+                return Rowwise(attributes, None, self._outputs(scalars, attributes))
+            case Where():
+                attributes = self._attributes([stage.predicate], schema)
+                predicate = self._expression(stage.predicate, attributes)
+                return Rowwise(attributes, predicate, _same(attributes))
+            case Match():
+                return self._match(stage, schema)
+            case Finish():
+                return self._finish(stage)
+            case _:
+                generator = stage.generator
+                if not isinstance(generator, CatalystGenerator):
+                    raise RekindleError(f"Spark cannot run the generator {generator.text}")
+                attributes = self._attributes([generator], schema)
+                return Generated(attributes, generator, stage.kept)
+
+    def branch(self, branch: Branch) -> list[Lowered]:
+        """All stages of a branch, in order."""
+        schema = branch.schema
+        lowered = []
+        for stage in branch.stages:
+            lowered.append(self.stage(stage, schema))
+            schema = stage.output(schema)
+        return lowered
+
+    def preparation(self, node: Table | View | Arrangement | Group) -> tuple[Rowwise, ...]:
+        """From rows to what the node's trace is built from: hashes beside the columns."""
+        match node:
+            case Group():
+                scalars = [key for _, key in node.keys]
+                scalars += [a for measure in node.measures for a in measure.arguments]
+                return self._group(scalars, len(node.keys), node.form.schema)
+            case Arrangement() if node.keys is not None:
+                return (self._by_keys(node.keys, node.schema),)
+            case Arrangement():
+                return (self._by_positions(node.schema, range(len(node.schema))),)
+            case Table() | View():
+                return (self._by_positions(node.schema, node.key_positions),)
+
+    def _match(self, stage: Match, schema: Schema) -> Rowwise:
+        width = stage.left_width
+        left_schema, right_schema = Schema(schema.fields[:width]), Schema(schema.fields[width:])
+        left = self._attributes(stage.left_keys, left_schema)
+        right = self._attributes(stage.right_keys, right_schema)
+        attributes = left + right
+        equal = self.catalyst.expression("EqualTo")
+        conditions = [
+            equal(self._expression(a, left), self._expression(b, right))
+            for a, b in zip(stage.left_keys, stage.right_keys, strict=True)
+        ]
+        if stage.residual is not None:
+            conditions.append(self._expression(stage.residual, attributes))
+        return Rowwise(attributes, self.all_of(conditions), _same(attributes))
+
+    def _finish(self, stage: Finish) -> Rowwise:
+        attributes = list(self.fresh(stage.keys))
+        outputs = [
+            Output(f"c{i}", attribute, field.type)
+            for i, (attribute, field) in enumerate(zip(attributes, stage.keys, strict=True))
+        ]
+        for measure in stage.measures:
+            finish = measure.finish
+            if not isinstance(finish, CatalystScalar):
+                raise RekindleError(f"Spark cannot finish the aggregate {measure.name}")
+            attributes.extend(finish.inputs)
+            outputs.append(Output(f"c{len(outputs)}", finish.expression, measure.type))
+        return Rowwise(tuple(attributes), None, tuple(outputs))
+
+    def _by_positions(self, schema: Schema, key: Iterable[int]) -> Rowwise:
+        attributes = self.fresh(schema)
+        positions = list(key)
+        types = [data_type(field.type) for field in schema]
+        first, second = hashes(self.catalyst, attributes, types)
+        hash_ = first
+        if positions != list(range(len(schema))):
+            hash_ = hashes(
+                self.catalyst, [attributes[i] for i in positions], [types[i] for i in positions]
+            )[0]
+        return Rowwise(attributes, None, (*_same(attributes), *_identity(hash_, first, second)))
+
+    def _by_keys(self, keys: tuple[Scalar, ...], schema: Schema) -> Rowwise:
+        attributes = self._attributes(keys, schema)
+        expressions = [self._expression(key, attributes) for key in keys]
+        types = [data_type(field.type) for field in schema]
+        first, second = hashes(self.catalyst, attributes, types)
+        hash_, _ = hashes(self.catalyst, expressions, [data_type(key.type) for key in keys])
+        present = [
+            self.catalyst.expression("IsNotNull")(expression)
+            for key, expression in zip(keys, expressions, strict=True)
+            if key.nullable
+        ]
+        outputs = (*_same(attributes), *_identity(hash_, first, second))
+        return Rowwise(attributes, self.all_of(present), outputs)
+
+    def _group(
+        self, scalars: Sequence[Scalar], keys: int, schema: Schema
+    ) -> tuple[Rowwise, Rowwise]:
+        attributes = self._attributes(scalars, schema)
+        columns = [
+            Output(
+                f"c{i}" if i < keys else f"x{i - keys}",
+                self._expression(scalar, attributes),
+                scalar.type,
+            )
+            for i, scalar in enumerate(scalars)
+        ]
+        inner = tuple(self.catalyst.attribute(c.name, c.type) for c in columns)
+        types = [data_type(scalar.type) for scalar in scalars[:keys]]
+        first, second = hashes(self.catalyst, inner[:keys], types)
+        same = tuple(
+            Output(column.name, attribute, column.type)
+            for column, attribute in zip(columns, inner, strict=True)
+        )
+        return (
+            Rowwise(attributes, None, tuple(columns)),
+            Rowwise(inner, None, (*same, *_identity(first, first, second))),
+        )
+
+    def all_of(self, conditions: Sequence[JavaObject]) -> JavaObject | None:
+        """The conjunction; None when there is nothing to check."""
+        conjunction = None
+        for condition in conditions:
+            conjunction = (
+                condition
+                if conjunction is None
+                else self.catalyst.expression("And")(conjunction, condition)
+            )
+        return conjunction
+
+    def fresh(self, schema: Schema) -> tuple[JavaObject, ...]:
+        return tuple(
+            self.catalyst.attribute(f"c{i}", field.type) for i, field in enumerate(schema)
+        )
+
+    def _attributes(
+        self, scalars: Iterable[Scalar | CatalystGenerator], schema: Schema
+    ) -> tuple[JavaObject, ...]:
+        """The attributes that a stage's expressions were written over, or fresh ones."""
+        for scalar in scalars:
+            if isinstance(scalar, CatalystScalar | CatalystGenerator) and scalar.inputs:
+                return scalar.inputs
+        return self.fresh(schema)
+
+    def _outputs(
+        self, scalars: Sequence[Scalar], attributes: tuple[JavaObject, ...]
+    ) -> tuple[Output, ...]:
+        return tuple(
+            Output(f"c{i}", self._expression(scalar, attributes), scalar.type)
+            for i, scalar in enumerate(scalars)
+        )
+
+    def _expression(self, scalar: Scalar, attributes: Sequence[JavaObject]) -> JavaObject:
+        """The scalar's expression over exactly these attributes."""
+        match scalar:
+            case Column():
+                return attributes[scalar.position]
+            case CatalystScalar():
+                return self._rebase(scalar, attributes)
+        raise RekindleError(f"Spark cannot evaluate the scalar {scalar.text}")
+
+    def _rebase(self, scalar: CatalystScalar, attributes: Sequence[JavaObject]) -> JavaObject:
+        moved = {
+            source.exprId().id(): target
+            for source, target in zip(scalar.inputs, attributes, strict=True)
+            if source.exprId().id() != target.exprId().id()
+        }
+        if not moved:
+            return scalar.expression
+
+        def change(node: JavaObject) -> JavaObject | None:
+            if simple_name(node) == "AttributeReference":
+                return moved.get(node.exprId().id(), node)
+            return None
+
+        return self.catalyst.transform(scalar.expression, change)
+
+
+def _same(attributes: Sequence[JavaObject]) -> tuple[Output, ...]:
+    return tuple(
+        Output(f"c{i}", attribute, type_text(attribute.dataType()))
+        for i, attribute in enumerate(attributes)
+    )
+
+
+def _identity(key: JavaObject, first: JavaObject, second: JavaObject) -> tuple[Output, ...]:
+    return (
+        Output("_key", key, "bigint"),
+        Output("_id0", first, "bigint"),
+        Output("_id1", second, "bigint"),
+    )

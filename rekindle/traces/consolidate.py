@@ -1,0 +1,111 @@
+"""Consolidation: the one place where equal rows are added and zero values dropped.
+
+A table of (identity, value) pairs denotes the collection that maps each identity to the sum of its
+values. `consolidate` gives the unique *arranged* table of that collection: sorted by
+(`_key`, `_id0`, `_id1`) as signed integers, identities distinct, no value zero. It changes no
+meaning, so operators may skip it wherever they are linear.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rekindle.traces.arrays import Booleans, Int64s, identity_columns, single_chunk, take
+from rekindle.traces.layout import TraceLayout
+
+Identity = tuple[Int64s, Int64s, Int64s]
+
+
+def consolidate(table: Any, layout: TraceLayout) -> Any:
+    """The arranged table of the same collection; the payload is that of any of the equal rows."""
+    table = layout.conform(table)
+    if not len(table):
+        return table
+    identity = identity_columns(table)
+    order = sort_order(identity)
+    if order is not None:
+        identity = (identity[0][order], identity[1][order], identity[2][order])
+    starts = segment_starts(identity)
+    values = layout.value_columns(table)
+    if order is not None:
+        values = [tuple(take(column, order) for column in columns) for columns in values]
+    if len(starts) < len(table):
+        values = [
+            ring.reduce(columns, starts)
+            for ring, columns in zip(layout.values, values, strict=True)
+        ]
+    keep = ~is_zero(layout, values)
+    if keep.all():
+        if order is None and len(starts) == len(table):
+            return table
+    else:
+        starts = starts[keep]
+        kept = np.flatnonzero(keep)
+        values = [tuple(take(column, kept) for column in columns) for columns in values]
+    rows = starts if order is None else order[starts]
+    indices = pa.array(rows)
+    payload = [single_chunk(table.column(name)).take(indices) for name in layout.payload.names]
+    return layout.assemble([pa.array(column[starts]) for column in identity], values, payload)
+
+
+def is_zero(layout: TraceLayout, values: Any) -> Booleans:
+    """Where every component of every ring value is zero."""
+    mask: Booleans | None = None
+    for ring, columns in zip(layout.values, values, strict=True):
+        zero = ring.is_zero(columns)
+        mask = zero if mask is None else mask & zero
+    if mask is None:
+        raise ValueError("a layout has at least one ring value")
+    return mask
+
+
+def sort_order(identity: Identity) -> Int64s | None:
+    """The permutation that sorts by (`_key`, `_id0`, `_id1`); None when already sorted."""
+    key, id0, id1 = identity
+    if len(key) < 2:
+        return None
+    if (key[1:] >= key[:-1]).all():
+        if _ties_in_order(key, id0, id1):
+            return None
+        order = np.arange(len(key))
+    else:
+        # Not stable, which is several times faster; equal keys are put in order below.
+        order = np.argsort(key)
+        key, id0, id1 = key[order], id0[order], id1[order]
+        if _ties_in_order(key, id0, id1):
+            return order
+    tied = key[1:] == key[:-1]
+    rows = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+    order[rows] = order[rows[np.lexsort((id1[rows], id0[rows], key[rows]))]]
+    return order
+
+
+def segment_starts(identity: Identity) -> Int64s:
+    """Where each distinct identity begins in sorted, non-empty identity columns."""
+    changes = np.ones(len(identity[0]), dtype=bool)
+    np.not_equal(identity[0][1:], identity[0][:-1], out=changes[1:])
+    for column in identity[1:]:
+        changes[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changes)
+
+
+def key_starts(keys: Int64s) -> Int64s:
+    """Where each distinct key begins in a sorted vector."""
+    if not len(keys):
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+
+
+def _ties_in_order(key: Int64s, id0: Int64s, id1: Int64s) -> bool:
+    """Whether rows of equal key are sorted by identity, given sorted keys."""
+    tied = np.flatnonzero(key[1:] == key[:-1])
+    if not len(tied):
+        return True
+    before, after = id0[tied], id0[tied + 1]
+    if not (before <= after).all():
+        return False
+    same = tied[before == after]
+    return bool((id1[same] <= id1[same + 1]).all())

@@ -1,0 +1,304 @@
+"""Sums of doubles without rounding: every finite double is an integer times a power of two.
+
+A double-double accumulator is not a ring: its addition is not associative, so merging runs in
+another order changes the sum, and inserting 1e300 next to 1.0 and deleting it again loses the 1.0.
+Here a sum is a sparse integer in base 2^32 with balanced digits in [-2^31, 2^31), stored as one
+list column of packed (place, digit) pairs, lowest place first, zero digits left out. The form is
+unique, so zero is the empty list and deletions leave no residue. Ordinary data needs two to four
+digits a sum.
+
+NaN and the infinities are counted, at places of their own below the numeric ones, so that deleting
+an infinity restores the finite sum.
+
+A `Terms` is an unreduced sum: digits (any int64 up to 2^32 in size) at (row, place). Everything
+(lifting, products, scaling, reducing) makes terms, and `collect` is the one place that adds them
+and propagates carries. The count of terms of one row must stay below 2^30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rekindle.traces.arrays import Booleans, Doubles, Int64s, single_chunk
+from rekindle.traces.values import Columns, check_weights
+
+_BITS = 32
+_MASK = 2**_BITS - 1
+_HALF = 2 ** (_BITS - 1)
+_MANTISSA = 53
+_NAN, _PLUS_INFINITY, _MINUS_INFINITY = 0, 2, 4  # each with a carry place above it
+_FIRST = 8
+_LOWEST_EXPONENT = -72 * _BITS  # below the last bit of a product of two subnormals
+_PLACES = 168
+_DENSE_LIMIT = 2**22
+_DIGITS_FOR_TWO_DOUBLES = 5
+
+
+class Terms(NamedTuple):
+    """Digits to be added at (row, place); rows and places may repeat."""
+
+    row: Int64s
+    place: Int64s
+    digit: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class ExactDouble:
+    """The ring of exact sums of doubles, one list<int64> column."""
+
+    name: str
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        return (pa.field(self.name, pa.list_(pa.int64())),)
+
+    def zeros(self, rows: int) -> Columns:
+        return (collect(rows, []),)
+
+    def reduce(self, columns: Columns, starts: Int64s) -> Columns:
+        offsets, packed = _packed(columns[0])
+        counts = np.diff(np.append(offsets[starts], offsets[-1]))
+        return (collect(len(starts), [_unpacked(packed, counts)]),)
+
+    def is_zero(self, columns: Columns) -> Booleans:
+        offsets, _ = _packed(columns[0])
+        mask: Booleans = np.diff(offsets) == 0
+        return mask
+
+    def negate(self, columns: Columns) -> Columns:
+        terms = entries(columns[0])
+        return (collect(len(columns[0]), [terms._replace(digit=-terms.digit)]),)
+
+    def lift(self, x: Doubles, weights: Int64s) -> Columns:
+        """Each x times its weight."""
+        return (collect(len(x), of_doubles(x, weights)),)
+
+    def lift_product(self, x: Doubles, y: Doubles, weights: Int64s) -> Columns:
+        """Each x * y times its weight; exact, so it neither overflows nor underflows."""
+        return (collect(len(x), of_products(x, y, weights)),)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "exact_double", "name": self.name}
+
+
+def entries(column: Any) -> Terms:
+    """The stored digits of a column of sums."""
+    offsets, packed = _packed(column)
+    return _unpacked(packed, np.diff(offsets))
+
+
+def finite_entries(column: Any) -> Terms:
+    """The stored digits without the counts of NaN and infinities."""
+    terms = entries(column)
+    numeric = terms.place >= _FIRST
+    return terms if numeric.all() else Terms(*(values[numeric] for values in terms))
+
+
+def of_doubles(x: Doubles, weights: Int64s) -> list[Terms]:
+    """x * weight, row by row."""
+    check_weights(weights)
+    finite = np.isfinite(x)
+    mantissa, exponent = _decompose(np.where(finite, x, 0.0))
+    terms = _weighted(np.arange(len(x)), mantissa, exponent, weights)
+    return terms if finite.all() else [*terms, *_specials(x, weights)]
+
+
+def of_products(x: Doubles, y: Doubles, weights: Int64s) -> list[Terms]:
+    """x * y * weight, row by row, from the partial products of 27-bit halves."""
+    check_weights(weights)
+    finite = np.isfinite(x) & np.isfinite(y)
+    (x_mantissa, x_exponent), (y_mantissa, y_exponent) = (
+        _decompose(np.where(finite, factor, 0.0)) for factor in (x, y)
+    )
+    terms = _products(np.arange(len(x)), x_mantissa, y_mantissa, x_exponent + y_exponent, weights)
+    if finite.all():
+        return terms
+    with np.errstate(invalid="ignore", over="ignore"):
+        return [*terms, *_specials(np.where(finite, 0.0, x * y), weights)]
+
+
+def scaled(terms: Terms, factor: Doubles, weight: int) -> list[Terms]:
+    """Finite sums times the finite `factor[row]` times a small `weight`."""
+    mantissa, exponent = _decompose(factor)
+    position = (terms.place - _FIRST) * _BITS + _LOWEST_EXPONENT
+    weights = np.full(len(terms.row), weight, dtype=np.int64)
+    return _products(
+        terms.row, terms.digit, mantissa[terms.row], position + exponent[terms.row], weights
+    )
+
+
+def collect(rows: int, terms: Iterable[Terms]) -> Any:
+    """The canonical sums of `rows` rows: terms added, carries propagated, zeros left out."""
+    parts = list(terms)
+    if not parts:
+        return _lists(np.zeros(rows + 1, dtype=np.int32), np.zeros(0, dtype=np.int64))
+    row, place, digit = (
+        parts[0]
+        if len(parts) == 1
+        else (np.concatenate(column) for column in zip(*parts, strict=True))
+    )
+    present = np.bincount(place, minlength=_PLACES) > 0
+    present[1:] |= present[:-1]
+    places = np.flatnonzero(present)
+    width = len(places)
+    if rows * width > _DENSE_LIMIT and rows > 1:
+        half = rows // 2
+        first = row < half
+        return pa.concat_arrays(
+            [
+                collect(half, [Terms(row[first], place[first], digit[first])]),
+                collect(rows - half, [Terms(row[~first] - half, place[~first], digit[~first])]),
+            ]
+        )
+    column_of = np.cumsum(present) - 1
+    flat = np.zeros(rows * width, dtype=np.int64)
+    np.add.at(flat, row * width + column_of[place], digit)
+    _propagate_carries(flat.reshape(rows, width), places)
+    used = np.flatnonzero(flat)
+    packed = (places[used % width] << _BITS) | (flat[used] & _MASK) if width else used
+    offsets = np.zeros(rows + 1, dtype=np.int32)
+    if width:
+        np.cumsum(np.bincount(used // width, minlength=rows), out=offsets[1:])
+    return _lists(offsets, packed)
+
+
+def nearest(column: Any) -> tuple[Doubles, Doubles]:
+    """Each sum as a double and the double nearest to the rest; NaN or ±inf where those count."""
+    offsets, packed = _packed(column)
+    rows = len(offsets) - 1
+    head, rest = np.zeros(rows), np.zeros(rows)
+    if not len(packed):
+        return head, rest
+    ends, lengths = offsets[1:], np.diff(offsets)
+    top = packed[np.where(lengths > 0, ends - 1, 0)] >> _BITS
+    with np.errstate(all="ignore"):
+        for depth in range(min(_DIGITS_FOR_TWO_DOUBLES, int(lengths.max()))):
+            entry = packed[np.where(lengths > depth, ends - 1 - depth, 0)]
+            place = entry >> _BITS
+            numeric = (lengths > depth) & (place >= _FIRST)
+            digit = np.where(numeric, entry.astype(np.int32), 0).astype(np.float64)
+            # Relative to the top digit, so that the top may stand above the range of doubles.
+            head, error = _two_sum(head, np.ldexp(digit, _exponents((place - top) * _BITS)))
+            rest += error
+        head, rest = _two_sum(head, rest)
+        scale = _exponents((top - _FIRST) * _BITS + _LOWEST_EXPONENT)
+        head, rest = np.ldexp(head, scale), np.ldexp(rest, scale)
+    special = specials(column)
+    if special is not None:
+        head = np.where(special == 0.0, head, special)
+        rest = np.where(special == 0.0, rest, 0.0)
+    return head, rest
+
+
+def specials(column: Any) -> Doubles | None:
+    """NaN, inf or -inf where a row's sum is one, 0.0 elsewhere; None when no row's is."""
+    row, place, _ = entries(column)
+    mask = place < _FIRST
+    if not mask.any():
+        return None
+    row, place = row[mask], place[mask]
+    total = np.zeros(len(column))
+    with np.errstate(invalid="ignore"):
+        for kind, value in ((_PLUS_INFINITY, np.inf), (_MINUS_INFINITY, -np.inf), (_NAN, np.nan)):
+            counted = np.zeros(len(total), dtype=bool)
+            counted[row[(place | 1) == (kind | 1)]] = True
+            total = np.where(counted, total + value, total)
+    return total
+
+
+def _packed(column: Any) -> tuple[Int64s, Int64s]:
+    lists = single_chunk(column)
+    offsets = lists.offsets.to_numpy(zero_copy_only=True).astype(np.int64)
+    packed = lists.values.to_numpy(zero_copy_only=True)[offsets[0] : offsets[-1]]
+    return offsets - offsets[0], packed
+
+
+def _unpacked(packed: Int64s, counts: Int64s) -> Terms:
+    row = np.repeat(np.arange(len(counts)), counts)
+    return Terms(row, packed >> _BITS, packed.astype(np.int32).astype(np.int64))
+
+
+def _lists(offsets: Any, packed: Int64s) -> Any:
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(packed))
+
+
+def _exponents(values: Int64s) -> Any:
+    return np.clip(values, -10_000, 10_000).astype(np.int32)
+
+
+def _two_sum(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
+    total = a + b
+    shift = total - a
+    return total, (a - (total - shift)) + (b - shift)
+
+
+def _decompose(x: Doubles) -> tuple[Int64s, Int64s]:
+    """x == mantissa * 2**exponent, with an integer mantissa of at most 53 bits."""
+    fraction, exponent = np.frexp(x)
+    return (fraction * 2.0**_MANTISSA).astype(np.int64), exponent.astype(np.int64) - _MANTISSA
+
+
+def _products(row: Int64s, x: Int64s, y: Int64s, exponent: Int64s, weights: Int64s) -> list[Terms]:
+    """x * y * 2**exponent * weight for integers of at most 53 bits."""
+    x_high, x_low = x >> 27, x & (2**27 - 1)
+    y_high, y_low = y >> 27, y & (2**27 - 1)
+    return [
+        *_weighted(row, x_low * y_low, exponent, weights),
+        *_weighted(row, x_high * y_low + x_low * y_high, exponent + 27, weights),
+        *_weighted(row, x_high * y_high, exponent + 54, weights),
+    ]
+
+
+def _weighted(row: Int64s, mantissa: Int64s, exponent: Int64s, weights: Int64s) -> list[Terms]:
+    """mantissa * weight * 2**exponent, for mantissas below 2^60 and weights below 2^31."""
+    largest = float(np.abs(weights).max()) if len(weights) else 0.0
+    if largest * (float(np.abs(mantissa).max()) if len(mantissa) else 0.0) < 2.0**62:
+        return _placed(row, mantissa * weights, exponent)
+    return [
+        *_placed(row, (mantissa & _MASK) * weights, exponent),
+        *_placed(row, (mantissa >> _BITS) * weights, exponent + _BITS),
+    ]
+
+
+def _placed(row: Int64s, mantissa: Int64s, exponent: Int64s) -> list[Terms]:
+    """mantissa * 2**exponent as three digits, for any int64 mantissa."""
+    position = exponent - _LOWEST_EXPONENT
+    place, shift = _FIRST + (position >> 5), position & 31
+    low = (mantissa & _MASK) << shift
+    high = ((mantissa >> _BITS) << shift) + (low >> _BITS)
+    digits = (low & _MASK, high & _MASK, high >> _BITS)
+    terms = []
+    for offset, digit in enumerate(digits):
+        used = digit != 0
+        if used.all():
+            terms.append(Terms(row, place + offset, digit))
+        elif used.any():
+            terms.append(Terms(row[used], place[used] + offset, digit[used]))
+    return terms
+
+
+def _specials(x: Doubles, weights: Int64s) -> list[Terms]:
+    terms = []
+    for kind, mask in (
+        (_NAN, np.isnan(x)),
+        (_PLUS_INFINITY, x == np.inf),
+        (_MINUS_INFINITY, x == -np.inf),
+    ):
+        row = np.flatnonzero(mask)
+        if len(row):
+            terms.append(Terms(row, np.full(len(row), kind, dtype=np.int64), weights[row]))
+    return terms
+
+
+def _propagate_carries(digits: Any, places: Int64s) -> None:
+    """Balance every digit; the place above a used one is always among `places`."""
+    for position in range(len(places) - 1):
+        carry = (digits[:, position] + _HALF) >> _BITS
+        if carry.any():
+            digits[:, position] -= carry << _BITS
+            digits[:, position + 1] += carry

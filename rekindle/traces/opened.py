@@ -1,0 +1,107 @@
+"""Open segments: verified files of this process, kept mapped, least recently used ones dropped.
+
+Verification costs one pass over the bytes and happens once per process and file: the size, then
+the checksum, before a single byte is interpreted. A file that this process wrote is trusted. An
+entry is found only with the checksum the caller expects, so a file rewritten under the same name
+by a retried step is verified anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from rekindle.errors import CorruptionError
+from rekindle.traces.arrays import KEY, Int64s
+from rekindle.traces.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSegment:
+    """The rows of a segment, or of an arranged table in memory, and a vector of their keys."""
+
+    table: Any
+    keys: Int64s
+
+    @classmethod
+    def of_table(cls, table: Any) -> OpenSegment:
+        column = table.column(KEY)
+        if column.num_chunks == 1:
+            return cls(table, column.chunk(0).to_numpy(zero_copy_only=True))
+        return cls(table, column.to_numpy() if column.num_chunks else np.zeros(0, np.int64))
+
+
+class OpenSegments:
+    """The process-wide cache of open segments; safe to use from several threads."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._open: OrderedDict[tuple[str, str], tuple[str, OpenSegment]] = OrderedDict()
+        self._trusted: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def get(self, uri: str, segment: Segment, map_file: Callable[[Segment], Any]) -> OpenSegment:
+        """The open segment; maps and verifies the file unless that was done before."""
+        name = (uri, segment.path)
+        with self._lock:
+            found = self._open.get(name)
+            if found is not None and found[0] == segment.checksum:
+                self._open.move_to_end(name)
+                return found[1]
+            trusted = self._trusted.get(name) == segment.checksum
+        data = map_file(segment)
+        if not trusted:
+            _verify(segment, data)
+        opened = OpenSegment.of_table(pa.ipc.open_file(data).read_all())
+        with self._lock:
+            self._open[name] = (segment.checksum, opened)
+            _remember(self._trusted, name, segment.checksum, 16 * self._capacity)
+            while len(self._open) > self._capacity:
+                self._open.popitem(last=False)
+        return opened
+
+    def trust(self, uri: str, segment: Segment) -> None:
+        """This process wrote the file, so its first opening need not verify it."""
+        with self._lock:
+            _remember(self._trusted, (uri, segment.path), segment.checksum, 16 * self._capacity)
+
+    def forget(self, uri: str, path: str) -> None:
+        """The file is about to change or to go."""
+        with self._lock:
+            self._open.pop((uri, path), None)
+            self._trusted.pop((uri, path), None)
+
+    def clear(self) -> None:
+        """Forget everything, as a new process would have."""
+        with self._lock:
+            self._open.clear()
+            self._trusted.clear()
+
+
+OPEN_SEGMENTS = OpenSegments(capacity=4096)
+
+
+def _remember(
+    names: OrderedDict[tuple[str, str], str], name: tuple[str, str], checksum: str, limit: int
+) -> None:
+    names[name] = checksum
+    names.move_to_end(name)
+    while len(names) > limit:
+        names.popitem(last=False)
+
+
+def _verify(segment: Segment, data: Any) -> None:
+    found = xxhash.xxh3_64_hexdigest(data)
+    if found != segment.checksum:
+        raise CorruptionError(
+            f"file '{segment.path}' has a checksum mismatch",
+            detail=f"{found} found, {segment.checksum} committed",
+            hint="restore the file from a backup, or rebuild the views that use it",
+        )

@@ -1,0 +1,144 @@
+"""Reading a trace: by key, by row identity, or all of it, for one range of keys.
+
+A reader is a list of run views. What bilinear operators need is `matches`, the raw rows run by run:
+weights of one row add up in their output, so nothing is consolidated. Operators that look at a
+row's total value use `lookup`; `probe` and `scan` give arranged tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rekindle.traces.arrays import IDENTITY, Int64s, identity_columns, integers
+from rekindle.traces.consolidate import Identity, consolidate, key_starts, segment_starts
+from rekindle.traces.consolidate import sort_order as _sort_order
+from rekindle.traces.layout import TraceLayout
+from rekindle.traces.partition import ALL_KEYS, KeyRange
+from rekindle.traces.run_view import Match, RunView, all_slices, cut
+from rekindle.traces.store import Store
+from rekindle.traces.trace import Trace
+
+SCAN_ROWS = 1_000_000
+
+
+class Found(NamedTuple):
+    """Arranged rows, and for each requested identity its row in `table`, or -1."""
+
+    table: Any
+    row: Int64s
+
+
+class TraceReader:
+    """The sum of some runs, limited to the keys of `key_range`."""
+
+    def __init__(
+        self, layout: TraceLayout, views: Sequence[RunView], key_range: KeyRange = ALL_KEYS
+    ) -> None:
+        self.layout = layout
+        self.key_range = key_range
+        self._views = tuple(views)
+
+    @classmethod
+    def of_trace(
+        cls,
+        trace: Trace,
+        store: Store,
+        key_range: KeyRange = ALL_KEYS,
+        extra: Sequence[Any] = (),
+    ) -> TraceReader:
+        """A trace plus arranged tables in memory, such as a change not yet written."""
+        views = [RunView.of_run(run, store, key_range) for run in trace.readable_runs]
+        views += [RunView.of_table(table, key_range) for table in extra]
+        return cls(trace.layout, views, key_range)
+
+    @classmethod
+    def of_tables(
+        cls, layout: TraceLayout, tables: Sequence[Any], key_range: KeyRange = ALL_KEYS
+    ) -> TraceReader:
+        """The sum of arranged tables in memory."""
+        return cls(layout, [RunView.of_table(table, key_range) for table in tables], key_range)
+
+    def matches(self, keys: Int64s) -> Iterator[Match]:
+        """The stored rows of the sorted, distinct keys, run by run, not consolidated."""
+        for view in self._views:
+            yield from view.matches(keys)
+
+    def probe(self, keys: Int64s) -> tuple[Any, Int64s]:
+        """The arranged rows of the sorted, distinct keys, and for each row the key's index."""
+        table = self._gather(
+            [match.table.take(pa.array(match.row)) for match in self.matches(keys)]
+        )
+        return table, np.searchsorted(keys, identity_columns(table)[0])
+
+    def lookup(self, identity: Identity) -> Found:
+        """The total values of rows given by sorted, distinct identities."""
+        wanted, id0, id1 = identity
+        starts = key_starts(wanted)
+        keys = wanted[starts]
+        alone = len(starts) == len(wanted)
+        pieces = []
+        for table, row, probe in self.matches(keys):
+            if alone:
+                # Other rows may share the key by collision, or because the key is coarser.
+                same = (integers(table.column(IDENTITY[0]))[row] == id0[probe]) & (
+                    integers(table.column(IDENTITY[1]))[row] == id1[probe]
+                )
+                if not same.all():
+                    row = row[same]
+            if len(row):
+                pieces.append(table.take(pa.array(row)))
+        found = self._gather(pieces)
+        return Found(found, _locate(identity_columns(found), identity))
+
+    def scan(self, rows: int = SCAN_ROWS) -> Iterator[Any]:
+        """Arranged tables of about `rows` rows or fewer, ascending, that together are the sum.
+
+        Without other runs to add, the rows of a run are given as slices, without a copy.
+        """
+        if len(self._views) == 1:
+            for piece in self._views[0].slices(*self.key_range):
+                for start in range(0, len(piece), rows):
+                    yield piece.slice(start, rows)
+            return
+        low, high = self.key_range
+        while low < high:
+            bound = cut(self._views, low, high, rows)
+            table = self._gather(all_slices(self._views, low, bound))
+            if len(table):
+                yield table
+            low = bound
+
+    def _gather(self, pieces: list[Any]) -> Any:
+        if not pieces:
+            return self.layout.empty()
+        table = pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
+        return consolidate(table, self.layout)
+
+
+def _locate(stored: Identity, wanted: Identity) -> Int64s:
+    """The position of each wanted identity among the stored ones, or -1; both arranged."""
+    if not len(stored[0]):
+        return np.full(len(wanted[0]), -1, dtype=np.int64)
+    if len(key_starts(stored[0])) == len(stored[0]):
+        place = np.minimum(np.searchsorted(stored[0], wanted[0]), len(stored[0]) - 1)
+        same = np.ones(len(place), dtype=bool)
+        for have, want in zip(stored, wanted, strict=True):
+            same &= have[place] == want
+        return np.where(same, place, -1)
+    both = tuple(np.concatenate(pair) for pair in zip(stored, wanted, strict=True))
+    combined = (both[0], both[1], both[2])
+    order = _sort_order(combined)
+    if order is None:
+        order = np.arange(len(both[0]))
+    starts = segment_starts((both[0][order], both[1][order], both[2][order]))
+    ends = np.append(starts[1:], len(order)) - 1
+    # Identities are distinct on each side, so a segment is one row or a stored and a wanted one.
+    pairs = np.flatnonzero(ends > starts)
+    first, second = order[starts[pairs]], order[ends[pairs]]
+    located = np.full(len(wanted[0]), -1, dtype=np.int64)
+    located[np.maximum(first, second) - len(stored[0])] = np.minimum(first, second)
+    return located

@@ -1,0 +1,130 @@
+"""A run seen as one sorted sequence of rows, limited to a key range.
+
+Binary search on mapped keys finds everything: the rows of given keys (`matches`), a slice of the
+key space (`slices`), or where the next so many rows end (`cut`). Segments outside the range are
+never opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rekindle.traces.arrays import Int64s, ranges
+from rekindle.traces.opened import OpenSegment
+from rekindle.traces.partition import ALL_KEYS, KeyRange, position
+from rekindle.traces.segment import Run, Segment
+from rekindle.traces.store import Store
+
+_SAMPLES = 1024
+
+
+class Match(NamedTuple):
+    """Rows of one segment: `table` row `row[i]` has the key that was asked for at `probe[i]`."""
+
+    table: Any
+    row: Int64s
+    probe: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    low: int
+    high: int
+    open: Callable[[], OpenSegment]
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """The rows of a run, or of an arranged table, whose keys are in `key_range`."""
+
+    parts: tuple[_Part, ...]
+    key_range: KeyRange
+
+    @classmethod
+    def of_run(cls, run: Run, store: Store, key_range: KeyRange = ALL_KEYS) -> RunView:
+        def part(segment: Segment) -> _Part:
+            return _Part(segment.low, segment.high, lambda: store.open(segment))
+
+        low, high = key_range
+        return cls(
+            tuple(part(s) for s in run.segments if s.low < high and s.high >= low), key_range
+        )
+
+    @classmethod
+    def of_table(cls, table: Any, key_range: KeyRange = ALL_KEYS) -> RunView:
+        opened = OpenSegment.of_table(table)
+        if not len(opened.keys):
+            return cls((), key_range)
+        part = _Part(int(opened.keys[0]), int(opened.keys[-1]), lambda: opened)
+        return cls((part,), key_range)
+
+    def matches(self, keys: Int64s) -> Iterator[Match]:
+        """All rows with one of the sorted, distinct keys; one match per segment that has any."""
+        first, last = (position(keys, bound) for bound in self.key_range)
+        for part in self.parts:
+            start = max(first, position(keys, part.low))
+            end = min(last, position(keys, part.high + 1))
+            if start < end:
+                opened = part.open()
+                row, probe = _find(opened.keys, keys[start:end])
+                if len(row):
+                    yield Match(opened.table, row, probe + start)
+
+    def slices(self, low: int, high: int) -> Iterator[Any]:
+        """The rows with keys in [low, high) and in the view's range, without a copy."""
+        low, high = max(low, self.key_range[0]), min(high, self.key_range[1])
+        for part in self.parts:
+            if part.low < high and part.high >= low:
+                opened = part.open()
+                start, end = position(opened.keys, low), position(opened.keys, high)
+                if start < end:
+                    yield opened.table.slice(start, end - start)
+
+    def upcoming(self, low: int, rows: int, stride: int) -> Iterator[Int64s]:
+        """Every `stride`-th key of about the next `rows` rows from `low` on."""
+        for part in self.slices(low, self.key_range[1]):
+            keys = OpenSegment.of_table(part).keys[:rows]
+            yield keys[::stride]
+            rows -= len(keys)
+            if rows <= 0:
+                return
+
+
+def cut(views: Sequence[RunView], low: int, high: int, rows: int) -> int:
+    """A bound such that the views hold about `rows` rows in [low, bound); `high` when no more.
+
+    It never divides the rows of one key, and there is a row below it whenever there is one at all.
+    """
+    stride = max(1, rows // _SAMPLES)
+    pieces = [piece for view in views for piece in view.upcoming(low, rows + stride, stride)]
+    samples = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
+    rank = rows // stride
+    if len(samples) <= rank:
+        return high
+    bound = int(np.partition(samples, rank)[rank])
+    return min(high, max(bound, int(samples.min()) + 1))
+
+
+def all_slices(views: Iterable[RunView], low: int, high: int) -> list[Any]:
+    """The slices of all views in [low, high)."""
+    return [piece for view in views for piece in view.slices(low, high)]
+
+
+def _find(stored: Int64s, keys: Int64s) -> tuple[Int64s, Int64s]:
+    """Positions in `stored` of every key, and for each which key it was; both ascending."""
+    if len(stored) < len(keys):
+        place = np.minimum(np.searchsorted(keys, stored), len(keys) - 1)
+        row = np.flatnonzero(keys[place] == stored)
+        return row, place[row]
+    left = np.searchsorted(stored, keys)
+    probe = np.flatnonzero(stored[np.minimum(left, len(stored) - 1)] == keys)
+    left = left[probe]
+    following = np.minimum(left + 1, len(stored) - 1)
+    if not ((stored[following] == keys[probe]) & (following > left)).any():
+        return left, probe
+    counts = np.searchsorted(stored, keys[probe], side="right") - left
+    return ranges(left, counts), np.repeat(probe, counts)

@@ -1,0 +1,224 @@
+"""Traces: the integral of a stream of changes, as runs that merge in the background of steps.
+
+The trace of a stream of changes is their sum, I(Δ) (DBSP section 3). A step appends its change as
+a run. Runs are classed by size into levels, each `RATIO` times the one below; when `FAN_IN` runs
+are idle in a level their merge starts. A merge walks the key space: every step gives it some fuel
+(rows to read), it sums the next key range of its inputs into one more output segment, and when it
+reaches the end its output replaces its inputs. Readers use the inputs until then. So a step's work
+is bounded and no step ever rewrites the whole trace.
+
+Why merges keep up. Runs of level l > 0 have between b and RATIO·b rows, so FAN_IN of them are at
+least FAN_IN·b inserted rows, and merging them reads at most FAN_IN·RATIO·b rows: RATIO rows of fuel
+for each inserted row and level finish a merge before FAN_IN more runs have come to that level.
+`fuel_for` gives at least that, and enough to finish any merge of level 0 at once; smaller merges
+go first because their level fills sooner. Hence every level has fewer than 2·FAN_IN runs (idle or
+being merged) plus those that arrive in one step, and the number of runs is logarithmic in the rows.
+
+A trace is an immutable value; `advance` makes the next one. Files are only added, under names
+from the caller, and dropped files stay until the caller deletes them after its commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rekindle.traces.consolidate import consolidate
+from rekindle.traces.layout import TraceLayout
+from rekindle.traces.partition import KEY_HIGH, KEY_LOW
+from rekindle.traces.run_view import RunView, all_slices, cut
+from rekindle.traces.segment import Run, Segment
+from rekindle.traces.store import Durability, Store
+
+RATIO = 4
+FAN_IN = 4
+LEVEL_ZERO_ROWS = 1024
+MINIMUM_FUEL = 2 * FAN_IN * LEVEL_ZERO_ROWS
+_PIECES = 64
+_SMALLEST_PIECE, _LARGEST_PIECE = 2**14, 2**18
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A merge under way: all keys below `next_key` are in `output`; `credit` is unspent fuel.
+
+    Fuel is saved up until it buys a piece of some size, so that a large merge fed by many small
+    steps does not leave thousands of files.
+    """
+
+    inputs: tuple[Run, ...]
+    output: tuple[Segment, ...] = ()
+    next_key: int = KEY_LOW
+    done: int = 0
+    credit: int = 0
+
+    @property
+    def rows(self) -> int:
+        return sum(run.rows for run in self.inputs)
+
+    @property
+    def piece(self) -> int:
+        return max(_SMALLEST_PIECE, min(_LARGEST_PIECE, self.rows // _PIECES))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "inputs": [run.to_json() for run in self.inputs],
+            "output": [segment.to_json() for segment in self.output],
+            "next_key": self.next_key,
+            "done": self.done,
+            "credit": self.credit,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Merge:
+        return cls(
+            inputs=tuple(Run.from_json(run) for run in data["inputs"]),
+            output=tuple(Segment.from_json(segment) for segment in data["output"]),
+            next_key=data["next_key"],
+            done=data["done"],
+            credit=data["credit"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The sum of all runs: the idle ones, newest last, and the inputs of the merges."""
+
+    layout: TraceLayout
+    runs: tuple[Run, ...] = ()
+    merges: tuple[Merge, ...] = ()
+
+    @property
+    def readable_runs(self) -> tuple[Run, ...]:
+        """The runs whose sum the trace is."""
+        return (*(run for merge in self.merges for run in merge.inputs), *self.runs)
+
+    @property
+    def rows(self) -> int:
+        """Stored rows; an upper bound of the rows of the collection."""
+        return sum(run.rows for run in self.readable_runs)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Every file the trace needs, including the output of merges under way."""
+        stored = tuple(segment for run in self.readable_runs for segment in run.segments)
+        return (*stored, *(segment for merge in self.merges for segment in merge.output))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "layout": self.layout.to_json(),
+            "runs": [run.to_json() for run in self.runs],
+            "merges": [merge.to_json() for merge in self.merges],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Trace:
+        return cls(
+            layout=TraceLayout.from_json(data["layout"]),
+            runs=tuple(Run.from_json(run) for run in data["runs"]),
+            merges=tuple(Merge.from_json(merge) for merge in data["merges"]),
+        )
+
+
+class Advance(NamedTuple):
+    """The next trace, the files written for it, and the files it no longer needs."""
+
+    trace: Trace
+    added: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def level(rows: int) -> int:
+    """The level of a run: 0 below `LEVEL_ZERO_ROWS`, then one more for each factor `RATIO`.
+
+    >>> [level(rows) for rows in (1, 1023, 1024, 4095, 4096)]
+    [0, 0, 1, 1, 2]
+    """
+    found = 0
+    while rows >= LEVEL_ZERO_ROWS * RATIO**found:
+        found += 1
+    return found
+
+
+def fuel_for(trace: Trace, rows: int) -> int:
+    """Fuel with which merges keep up when a step adds `rows` rows."""
+    levels = level(trace.rows + rows) + 1
+    return max(MINIMUM_FUEL, RATIO * levels * rows)
+
+
+def advance(
+    trace: Trace,
+    run: Run | None,
+    fuel: int,
+    store: Store,
+    name: Callable[[], str],
+    durability: Durability = Durability.IMMEDIATE,
+) -> Advance:
+    """The trace plus `run`, with merges moved on by at most about `fuel` rows.
+
+    `name` gives a fresh path for every file written. The meaning of the result is the sum of the
+    trace and the run, whatever the fuel.
+    """
+    before = {segment.path for segment in trace.segments}
+    if run is not None and run.rows:
+        trace = replace(trace, runs=(*trace.runs, run))
+        before.update(run.paths)
+    written: set[str] = set()
+
+    def fresh_name() -> str:
+        path = name()
+        written.add(path)
+        return path
+
+    trace = _start_merges(trace)
+    while fuel > 0 and trace.merges:
+        smallest = min(trace.merges, key=lambda merge: merge.rows)
+        remaining = smallest.rows - smallest.done
+        # A merge stopped by a cut just short of its last keys may have nothing left to read.
+        grant = min(fuel, max(1, remaining - smallest.credit))
+        fuel -= grant
+        merge = replace(smallest, credit=smallest.credit + grant)
+        if merge.credit >= min(merge.piece, remaining):
+            merge = _continue(merge, trace.layout, store, fresh_name, durability)
+        others = tuple(other for other in trace.merges if other is not smallest)
+        if merge.next_key < KEY_HIGH:
+            trace = replace(trace, merges=(*others, merge))
+        else:
+            merged = (Run(merge.output),) if merge.output else ()
+            trace = _start_merges(replace(trace, runs=(*merged, *trace.runs), merges=others))
+    after = {segment.path for segment in trace.segments}
+    return Advance(trace, tuple(sorted(written & after)), tuple(sorted((before | written) - after)))
+
+
+def _start_merges(trace: Trace) -> Trace:
+    levels: dict[int, list[Run]] = {}
+    for run in trace.runs:
+        levels.setdefault(level(run.rows), []).append(run)
+    full = {found: tuple(runs) for found, runs in levels.items() if len(runs) >= FAN_IN}
+    if not full:
+        return trace
+    started = tuple(Merge(inputs) for inputs in full.values())
+    idle = tuple(run for run in trace.runs if level(run.rows) not in full)
+    return replace(trace, runs=idle, merges=(*trace.merges, *started))
+
+
+def _continue(
+    merge: Merge,
+    layout: TraceLayout,
+    store: Store,
+    name: Callable[[], str],
+    durability: Durability,
+) -> Merge:
+    """The merge after its credit was spent on the next key range."""
+    views = [RunView.of_run(run, store) for run in merge.inputs]
+    bound = cut(views, merge.next_key, KEY_HIGH, merge.credit)
+    pieces = all_slices(views, merge.next_key, bound)
+    read = sum(len(piece) for piece in pieces)
+    output = merge.output
+    if pieces:
+        summed = consolidate(pa.concat_tables(pieces), layout)
+        output += store.write_run(summed, name, durability).segments
+    return Merge(merge.inputs, output, bound, merge.done + read, max(0, merge.credit - read))
