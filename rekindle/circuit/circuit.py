@@ -67,6 +67,11 @@ class Circuit:
 
     nodes: dict[str, Node] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    _forms: dict[int, LinearForm] = field(default_factory=dict, repr=False)
+
+    def copy(self) -> Circuit:
+        """A circuit that can grow while this one stays."""
+        return Circuit(dict(self.nodes), dict(self.names))
 
     def table(self, table: Table) -> None:
         self.nodes[table.id] = table
@@ -74,6 +79,7 @@ class Circuit:
 
     def view(self, name: str, stream: Stream, schema: Schema) -> View:
         """Add the nodes of a view; what is there already is shared."""
+        self._forms = {}
         form = self._form(stream)
         view = View(name, LinearForm(form.branches, schema))
         self.nodes.setdefault(view.id, view)
@@ -116,14 +122,20 @@ class Circuit:
         return node.id
 
     def _form(self, stream: Stream) -> LinearForm:
-        """The stream as a sum of branches over nodes."""
+        """The stream as a sum of branches over nodes.
+
+        A stream is a graph: each of its nodes is visited once, found again by identity.
+        """
+        if id(stream) not in self._forms:
+            self._forms[id(stream)] = self._lower(stream)
+        return self._forms[id(stream)]
+
+    def _lower(self, stream: Stream) -> LinearForm:
         match stream:
             case Input():
                 return self._input(stream.source)
             case Sum():
-                forms = [self._form(part) for part in stream.inputs]
-                branches = tuple(branch for form in forms for branch in form.branches)
-                return LinearForm(branches, forms[0].schema)
+                return self._sum(stream.inputs)
             case Apply():
                 return self._apply(stream.operator, stream.inputs)
             case Update():
@@ -139,6 +151,11 @@ class Circuit:
         branch = Branch(key, self.nodes[key].schema)
         return LinearForm((branch,), source.schema)
 
+    def _sum(self, parts: tuple[Stream, ...]) -> LinearForm:
+        forms = [self._form(part) for part in parts]
+        branches = tuple(branch for form in forms for branch in form.branches)
+        return LinearForm(branches, forms[0].schema)
+
     def _apply(self, operator: Term, inputs: tuple[Stream, ...]) -> LinearForm:
         match operator:
             case Map():
@@ -150,7 +167,7 @@ class Circuit:
             case Negate():
                 return self._form(inputs[0]).negated()
             case UnionAll():
-                return self._form(Sum(inputs))
+                return self._sum(inputs)
             case Join():
                 return self._half_join(operator, *inputs)
             case Source() | Distinct() | Aggregate():

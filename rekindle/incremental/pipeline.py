@@ -20,7 +20,6 @@ from typing import TypeAlias
 
 from rekindle.calculus.terms import Term
 from rekindle.calculus.text import to_text
-from rekindle.incremental.traversal import share
 from rekindle.incremental.laws.apply_chain_rule import apply_chain_rule
 from rekindle.incremental.laws.eliminate_distincts import eliminate_distincts
 from rekindle.incremental.laws.incrementalise import incrementalise
@@ -30,6 +29,7 @@ from rekindle.incremental.laws.simplify_linear import simplify_linear
 from rekindle.incremental.laws.simplify_per_key import simplify_per_key
 from rekindle.incremental.stream import Stream
 from rekindle.incremental.stream_text import stream_text
+from rekindle.incremental.traversal import share
 
 Step: TypeAlias = Callable[[Stream], Stream]
 

@@ -16,7 +16,6 @@ from rekindle.calculus.interpreter import Rows, apply_operator, evaluate
 from rekindle.calculus.scalars import Row
 from rekindle.calculus.terms import Term
 from rekindle.errors import unknown_name
-from rekindle.incremental.traversal import fold, share
 from rekindle.incremental.stream import (
     Apply,
     Delay,
@@ -28,6 +27,7 @@ from rekindle.incremental.stream import (
     Sum,
     Update,
 )
+from rekindle.incremental.traversal import fold, share
 
 RowStream: TypeAlias = streams.Stream[Rows]
 

@@ -24,7 +24,6 @@ from rekindle.calculus.terms import (
     Term,
     UnionAll,
 )
-from rekindle.incremental.traversal import nodes
 from rekindle.incremental.stream import (
     Apply,
     Delay,
@@ -36,6 +35,7 @@ from rekindle.incremental.stream import (
     Sum,
     Update,
 )
+from rekindle.incremental.traversal import nodes
 
 
 def stream_text(stream: Stream) -> str:
@@ -77,9 +77,13 @@ def _node_text(node: Stream, inputs: list[str]) -> str:
         case Delay():
             return f"z⁻¹({listed})"
         case Sum():
-            return f"({' + '.join(inputs)})"
+            return " + ".join(map(_summand, node.inputs, inputs))
         case _:
             assert_never(node)
+
+
+def _summand(node: Stream, text: str) -> str:
+    return f"({text})" if isinstance(node, Sum) and " + " in text else text
 
 
 def operator_symbol(operator: Term) -> str:

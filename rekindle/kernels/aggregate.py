@@ -12,6 +12,7 @@ Work is proportional to the change: the groups' other rows are never read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,13 @@ from rekindle.traces.consolidate import is_zero, segment_starts, sort_order
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.values import Columns, Weight
+
+
+class Existence(Enum):
+    """When a group gives a row: while it has rows, or always, as the group of no keys does."""
+
+    WITH_ROWS = "with rows"
+    ALWAYS = "always"
 
 
 class Aggregated(NamedTuple):
@@ -68,8 +76,16 @@ def empty_buffers(accumulators: Sequence[Accumulator]) -> Any:
     )
 
 
+def buffer_schema(layout: TraceLayout, accumulators: Sequence[Accumulator]) -> Any:
+    """The schema of an output: `_weight`, the group payload and the buffers."""
+    return pa.schema([layout.schema.field(WEIGHT), *layout.payload, *buffer_fields(accumulators)])
+
+
 def aggregate_change(
-    change: Any, reader: TraceReader, accumulators: Sequence[Accumulator]
+    change: Any,
+    reader: TraceReader,
+    accumulators: Sequence[Accumulator],
+    existence: Existence = Existence.WITH_ROWS,
 ) -> Aggregated:
     """The change of state and of output; `reader` is the state before, in `aggregate_layout`.
 
@@ -77,11 +93,21 @@ def aggregate_change(
     and the input columns that the accumulators name. The output has `_weight`, the group payload
     and the buffers.
     """
+    state = state_change(change, reader.layout, accumulators)
+    return Aggregated(state, buffer_change(state, reader, accumulators, existence))
+
+
+def buffer_change(
+    state: Any,
+    reader: TraceReader,
+    accumulators: Sequence[Accumulator],
+    existence: Existence = Existence.WITH_ROWS,
+) -> Any:
+    """The change of output that follows from a change of state, arranged and consolidated."""
     layout = reader.layout
-    schema = pa.schema([layout.schema.field(WEIGHT), *layout.payload, *buffer_fields(accumulators)])
-    state = _state_change(change, layout, accumulators)
+    schema = buffer_schema(layout, accumulators)
     if not len(state):
-        return Aggregated(state, schema.empty_table())
+        return schema.empty_table()
     delta = layout.value_columns(state)
     found = reader.lookup(identity_columns(state))
     before = layout.value_columns(found.table)
@@ -93,6 +119,8 @@ def aggregate_change(
             detail=f"{int((new_weights < 0).sum())} groups with a negative number of rows",
             hint="run db.check on the view and report this",
         )
+    if existence is Existence.ALWAYS:
+        return _always(layout, accumulators, before, after, schema)
     # `found` may hold other groups that share a key, so only the rows asked for are retracted.
     known = found.row[found.row >= 0]
     left = known[old_weights[known] > 0]
@@ -109,13 +137,29 @@ def aggregate_change(
         )
         for olds, news in zip(before, after, strict=True)
     ]
-    output = pa.Table.from_arrays(
+    return pa.Table.from_arrays(
         [pa.array(weights), *payload, *_buffers(accumulators, values)], schema=schema
     )
-    return Aggregated(state, output)
 
 
-def _state_change(change: Any, layout: TraceLayout, accumulators: Sequence[Accumulator]) -> Any:
+def _always(
+    layout: TraceLayout,
+    accumulators: Sequence[Accumulator],
+    before: Sequence[Columns],
+    after: Sequence[Columns],
+    schema: Any,
+) -> Any:
+    """The one group without keys: its old buffers, of no rows if need be, against the new ones."""
+    old = before if len(before[0][0]) else [ring.zeros(1) for ring in layout.values]
+    values = [
+        tuple(pa.concat_arrays(pair) for pair in zip(olds, news, strict=True))
+        for olds, news in zip(old, after, strict=True)
+    ]
+    weights = pa.array([-1, 1], pa.int64())
+    return pa.Table.from_arrays([weights, *_buffers(accumulators, values)], schema=schema)
+
+
+def state_change(change: Any, layout: TraceLayout, accumulators: Sequence[Accumulator]) -> Any:
     """The arranged sum of the lifted rows of each group."""
     if not len(change):
         return layout.empty()

@@ -1,6 +1,6 @@
 """Join: pairs of rows with equal keys, weights multiplied.
 
-Bilinear, so Δ(a ⋈ b) = Δa ⋈ (b + Δb) + a ⋈ Δb (DBSP section 4, theorem 3.4): a change on one side
+Bilinear, so Δ(a ⋈ b) = Δa ⋈ (b + Δb) + a ⋈ Δb (DBSP theorem 3.4): a change on one side
 against the integral of the other. Both terms are `join_change` with the sides swapped; the caller
 decides which integral includes this step's change.
 

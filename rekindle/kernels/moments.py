@@ -1,8 +1,8 @@
 """Second moments: variance, standard deviation, covariance, correlation.
 
-Kept are the exact sums n, Σx, Σx² (and Σy, Σxy, Σy²), which are linear in the input. Spark's buffers
-are means and central moments. The textbook difference Σx² - (Σx)²/n cancels, so the sums are first
-shifted, exactly, by the rounded mean c:
+Kept are the exact sums n, Σx, Σx² (and Σy, Σxy, Σy²), linear in the input. Spark's buffers
+are means and central moments. The textbook difference Σx² - (Σx)²/n cancels; where doubled
+precision is not enough for it, the sums are first shifted, exactly, by the rounded means c, d:
 
     Σ(x-c)(y-d) = Σxy - d·Σx - c·Σy + n·c·d            (exact)
     Σ(x-x̄)(y-ȳ) = Σ(x-c)(y-d) - Σ(x-c)·Σ(y-d) / n      (a tiny correction)
@@ -20,12 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from rekindle.kernels.accumulators import counted, doubles, valid_rows
-from rekindle.traces.arrays import Doubles, Int64s, integers
+from rekindle.traces.arrays import Doubles, Int64s, integers, take
 from rekindle.traces.exact_double import (
     ExactDouble,
     collect,
     entries,
-    finite_entries,
     nearest,
     of_products,
     scaled,
@@ -60,7 +59,7 @@ class Moments:
 
     def buffers(self, values: Sequence[Columns]) -> list[Any]:
         count = integers(values[0][0])
-        x = _centre(values[1][0], count)
+        x = _sum(values[1][0], count)
         return [
             pa.array(count.astype(np.float64)),
             pa.array(x.mean),
@@ -99,7 +98,7 @@ class Comoments:
 
     def buffers(self, values: Sequence[Columns]) -> list[Any]:
         count = integers(values[0][0])
-        x, y = _centre(values[1][0], count), _centre(values[2][0], count)
+        x, y = _sum(values[1][0], count), _sum(values[2][0], count)
         products = (
             _central_product(values[3][0], x, y, count),
             _spread(values[4][0], x, count),
@@ -109,45 +108,85 @@ class Comoments:
         return [pa.array(number) for number in numbers]
 
 
-class _Centre(NamedTuple):
-    """A sum and the point it is shifted by; `mean` is the point, or NaN where it has none."""
+class _Sum(NamedTuple):
+    """An exact sum, the two doubles nearest to it, and the mean; NaN or inf where it has none."""
 
-    sums: Any
-    point: Doubles
+    exact: Any
+    head: Doubles
+    rest: Doubles
     mean: Doubles
-    offset: Doubles
 
 
-def _centre(sums: Any, count: Int64s) -> _Centre:
+def _sum(exact: Any, count: Int64s) -> _Sum:
+    head, rest = nearest(exact)
     with np.errstate(all="ignore"):
-        total = nearest(sums)[0]
-        mean = np.where(count == 0, 0.0, total / np.where(count == 0, 1, count))
-    if specials(sums) is not None:
+        mean = np.where(count == 0, 0.0, head / np.maximum(count, 1))
+    if specials(exact) is not None:
         mean = np.where(np.isfinite(mean), mean, np.nan)
-    point = np.where(np.isfinite(mean), mean, 0.0)
-    one = np.ones(len(point))
-    shifted = collect(len(point), [entries(sums), *of_products(point, one, -count)])
-    return _Centre(sums, point, mean, nearest(shifted)[0])
+    return _Sum(exact, head, rest, mean)
 
 
-def _central_product(products: Any, x: _Centre, y: _Centre, count: Int64s) -> Doubles:
-    rows = len(count)
+def _central_product(products: Any, x: _Sum, y: _Sum, count: Int64s) -> Doubles:
+    """Σ(x-x̄)(y-ȳ): in doubled precision, or by exact shifting where that cancels too much."""
+    with np.errstate(all="ignore"):
+        number = np.maximum(count, 1).astype(np.float64)
+        head, rest = nearest(products)
+        square, square_rest = _two_product(x.head, y.head)
+        square_rest += x.head * y.rest + x.rest * y.head
+        quotient = square / number
+        back, back_rest = _two_product(quotient, number)
+        quotient_rest = (square - back - back_rest + square_rest) / number
+        difference = head - quotient
+        # The rounding error of that difference, by Knuth's exact sum.
+        shift = difference - head
+        error = (head - (difference - shift)) - (quotient + shift)
+        result = difference + (error + rest - quotient_rest)
+        size = np.maximum(np.abs(head), np.abs(quotient))
+        accurate = (np.abs(result) >= size * 2.0**-40) & (size > 1e-250) & (size < 1e250)
+    defined = np.isfinite(x.mean) & np.isfinite(y.mean)
+    result = np.where(defined, np.where(count > 1, result, 0.0), np.nan)
+    cancelled = np.flatnonzero(defined & (count > 1) & ~accurate)
+    if len(cancelled):
+        result[cancelled] = _shifted_product(products, x, y, count, cancelled)
+    return result
+
+
+def _shifted_product(products: Any, x: _Sum, y: _Sum, count: Int64s, chosen: Int64s) -> Doubles:
+    rows, count = len(chosen), count[chosen]
+    x_sums, y_sums = take(x.exact, chosen), take(y.exact, chosen)
+    x_point, y_point = x.mean[chosen], y.mean[chosen]
+    one = np.ones(rows)
+    x_offset, y_offset = (
+        nearest(collect(rows, [entries(sums), *of_products(point, one, -count)]))[0]
+        for sums, point in ((x_sums, x_point), (y_sums, y_point))
+    )
     shifted = collect(
         rows,
         [
-            entries(products),
-            *scaled(finite_entries(x.sums), y.point, -1),
-            *scaled(finite_entries(y.sums), x.point, -1),
-            *of_products(x.point, y.point, count),
+            entries(take(products, chosen)),
+            *scaled(entries(x_sums), y_point, -1),
+            *scaled(entries(y_sums), x_point, -1),
+            *of_products(x_point, y_point, count),
         ],
     )
     with np.errstate(all="ignore"):
-        correction = x.offset * y.offset / np.where(count == 0, 1, count)
-        result = nearest(shifted)[0] - correction
-        defined = np.isfinite(x.mean) & np.isfinite(y.mean)
-    return np.where(defined, result, np.nan)
+        return nearest(shifted)[0] - x_offset * y_offset / count
 
 
-def _spread(squares: Any, x: _Centre, count: Int64s) -> Doubles:
+def _spread(squares: Any, x: _Sum, count: Int64s) -> Doubles:
     """Σ(x-x̄)², never below zero; NaN stays NaN."""
     return np.maximum(_central_product(squares, x, x, count), 0.0)
+
+
+def _two_product(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
+    """a * b and its rounding error, by Dekker's splitting; NaN where a part overflows."""
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = (_split(factor) for factor in (a, b))
+    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    return product, error
+
+
+def _split(x: Doubles) -> tuple[Doubles, Doubles]:
+    scaled_up = x * 134217729.0
+    high = scaled_up - (scaled_up - x)
+    return high, x - high

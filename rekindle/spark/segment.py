@@ -182,7 +182,7 @@ class Segment:
     ) -> list[JavaObject]:
         catalyst = self._catalyst
         if_ = catalyst.expression("If")
-        zero = catalyst.literal(0, "bigint")
+        zero = catalyst.literal("0L")
         live = catalyst.expression("Not")(catalyst.expression("EqualTo")(weight, zero))
         kept = weight
         if stage.predicate is not None:
@@ -195,7 +195,7 @@ class Segment:
             outputs = [
                 e
                 if simple_name(e) == "AttributeReference"
-                else if_(live, e, catalyst.expression("Literal")(None, e.dataType()))
+                else if_(live, e, catalyst.null(e.dataType()))
                 for e in outputs
             ]
         return [kept, *outputs]

@@ -92,13 +92,6 @@ def entries(column: Any) -> Terms:
     return _unpacked(packed, np.diff(offsets))
 
 
-def finite_entries(column: Any) -> Terms:
-    """The stored digits without the counts of NaN and infinities."""
-    terms = entries(column)
-    numeric = terms.place >= _FIRST
-    return terms if numeric.all() else Terms(*(values[numeric] for values in terms))
-
-
 def of_doubles(x: Doubles, weights: Int64s) -> list[Terms]:
     """x * weight, row by row."""
     check_weights(weights)
@@ -156,14 +149,16 @@ def collect(rows: int, terms: Iterable[Terms]) -> Any:
             ]
         )
     column_of = np.cumsum(present) - 1
-    flat = np.zeros(rows * width, dtype=np.int64)
-    np.add.at(flat, row * width + column_of[place], digit)
-    _propagate_carries(flat.reshape(rows, width), places)
+    # Rows of a power of two of columns, so that positions split by shifts and not by divisions.
+    bits = (width - 1).bit_length() if width else 0
+    flat = np.zeros(rows << bits, dtype=np.int64)
+    np.add.at(flat, (row << bits) + column_of[place], digit)
+    _propagate_carries(flat.reshape(rows, 1 << bits), places)
     used = np.flatnonzero(flat)
-    packed = (places[used % width] << _BITS) | (flat[used] & _MASK) if width else used
     offsets = np.zeros(rows + 1, dtype=np.int32)
-    if width:
-        np.cumsum(np.bincount(used // width, minlength=rows), out=offsets[1:])
+    np.cumsum(np.bincount(used >> bits, minlength=rows), out=offsets[1:])
+    places = np.append(places, np.zeros((1 << bits) - width, dtype=np.int64))
+    packed = (places[used & ((1 << bits) - 1)] << _BITS) | (flat[used] & _MASK)
     return _lists(offsets, packed)
 
 

@@ -224,11 +224,16 @@ class Store:
             except FileNotFoundError:
                 os.makedirs(os.path.dirname(place), exist_ok=True)
                 file = open(temporary, "wb", buffering=0)  # noqa: SIM115
-            with file:
-                produce(lambda data: _write_all(file.fileno(), data))
-                if durability is Durability.IMMEDIATE:
-                    os.fsync(file.fileno())
-            os.replace(temporary, place)
+            try:
+                with file:
+                    produce(lambda data: _write_all(file.fileno(), data))
+                    if durability is Durability.IMMEDIATE:
+                        os.fsync(file.fileno())
+                os.replace(temporary, place)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)
+                raise
             return
         self.filesystem.create_dir(place.rpartition("/")[0], recursive=True)
         final = self.filesystem.type_name in _PUBLISHED_ON_CLOSE

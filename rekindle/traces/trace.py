@@ -1,18 +1,18 @@
 """Traces: the integral of a stream of changes, as runs that merge in the background of steps.
 
-The trace of a stream of changes is their sum, I(Δ) (DBSP section 3). A step appends its change as
+The trace of a stream of changes is their sum, I(Δ) (DBSP section 2.3). A step appends its change as
 a run. Runs are classed by size into levels, each `RATIO` times the one below; when `FAN_IN` runs
 are idle in a level their merge starts. A merge walks the key space: every step gives it some fuel
-(rows to read), it sums the next key range of its inputs into one more output segment, and when it
+(rows to read), it adds the next key range of its inputs into one more output segment, and when it
 reaches the end its output replaces its inputs. Readers use the inputs until then. So a step's work
 is bounded and no step ever rewrites the whole trace.
 
 Why merges keep up. Runs of level l > 0 have between b and RATIO·b rows, so FAN_IN of them are at
-least FAN_IN·b inserted rows, and merging them reads at most FAN_IN·RATIO·b rows: RATIO rows of fuel
-for each inserted row and level finish a merge before FAN_IN more runs have come to that level.
-`fuel_for` gives at least that, and enough to finish any merge of level 0 at once; smaller merges
-go first because their level fills sooner. Hence every level has fewer than 2·FAN_IN runs (idle or
-being merged) plus those that arrive in one step, and the number of runs is logarithmic in the rows.
+least FAN_IN·b inserted rows, while merging them reads at most FAN_IN·RATIO·b rows. A merge that may
+read RATIO rows for each inserted one therefore ends before FAN_IN more runs have come to its level.
+`fuel_for` gives every merge that much, and enough to end any merge of level 0 at once. Hence a
+level has fewer than 2·FAN_IN runs, idle or being merged, apart from what one step brings; the
+number of runs is logarithmic in the rows, and so is the work of a step per row it inserts.
 
 A trace is an immutable value; `advance` makes the next one. Files are only added, under names
 from the caller, and dropped files stay until the caller deletes them after its commit.
@@ -143,10 +143,9 @@ def level(rows: int) -> int:
     return found
 
 
-def fuel_for(trace: Trace, rows: int) -> int:
-    """Fuel with which merges keep up when a step adds `rows` rows."""
-    levels = level(trace.rows + rows) + 1
-    return max(MINIMUM_FUEL, RATIO * levels * rows)
+def fuel_for(rows: int) -> int:
+    """Fuel for each merge with which merges keep up when a step adds `rows` rows."""
+    return max(MINIMUM_FUEL, RATIO * rows)
 
 
 def advance(
@@ -157,14 +156,15 @@ def advance(
     name: Callable[[], str],
     durability: Durability = Durability.IMMEDIATE,
 ) -> Advance:
-    """The trace plus `run`, with merges moved on by at most about `fuel` rows.
+    """The trace plus `run`, with each merge moved on by about `fuel` rows and its credit.
 
     `name` gives a fresh path for every file written. The meaning of the result is the sum of the
     trace and the run, whatever the fuel.
     """
     before = {segment.path for segment in trace.segments}
+    runs = trace.runs
     if run is not None and run.rows:
-        trace = replace(trace, runs=(*trace.runs, run))
+        runs = (*runs, run)
         before.update(run.paths)
     written: set[str] = set()
 
@@ -173,36 +173,37 @@ def advance(
         written.add(path)
         return path
 
-    trace = _start_merges(trace)
-    while fuel > 0 and trace.merges:
-        smallest = min(trace.merges, key=lambda merge: merge.rows)
-        remaining = smallest.rows - smallest.done
-        # A merge stopped by a cut just short of its last keys may have nothing left to read.
-        grant = min(fuel, max(1, remaining - smallest.credit))
-        fuel -= grant
-        merge = replace(smallest, credit=smallest.credit + grant)
-        if merge.credit >= min(merge.piece, remaining):
+    idle, started = _start_merges(runs)
+    waiting, unfinished = [*started, *reversed(trace.merges)], []
+    while waiting:
+        merge = waiting.pop()
+        remaining = merge.rows - merge.done
+        merge = replace(merge, credit=min(merge.credit + fuel, remaining))
+        if fuel > 0 and merge.credit >= min(merge.piece, remaining):
             merge = _continue(merge, trace.layout, store, fresh_name, durability)
-        others = tuple(other for other in trace.merges if other is not smallest)
         if merge.next_key < KEY_HIGH:
-            trace = replace(trace, merges=(*others, merge))
+            unfinished.append(merge)
         else:
             merged = (Run(merge.output),) if merge.output else ()
-            trace = _start_merges(replace(trace, runs=(*merged, *trace.runs), merges=others))
-    after = {segment.path for segment in trace.segments}
-    return Advance(trace, tuple(sorted(written & after)), tuple(sorted((before | written) - after)))
+            idle, started = _start_merges((*merged, *idle))
+            waiting += started
+    result = Trace(trace.layout, idle, tuple(unfinished))
+    after = {segment.path for segment in result.segments}
+    return Advance(
+        result, tuple(sorted(written & after)), tuple(sorted((before | written) - after))
+    )
 
 
-def _start_merges(trace: Trace) -> Trace:
+def _start_merges(runs: tuple[Run, ...]) -> tuple[tuple[Run, ...], list[Merge]]:
+    """The runs that stay idle, and a merge for each level that is full."""
     levels: dict[int, list[Run]] = {}
-    for run in trace.runs:
+    for run in runs:
         levels.setdefault(level(run.rows), []).append(run)
-    full = {found: tuple(runs) for found, runs in levels.items() if len(runs) >= FAN_IN}
+    full = {found: tuple(members) for found, members in levels.items() if len(members) >= FAN_IN}
     if not full:
-        return trace
-    started = tuple(Merge(inputs) for inputs in full.values())
-    idle = tuple(run for run in trace.runs if level(run.rows) not in full)
-    return replace(trace, runs=idle, merges=(*trace.merges, *started))
+        return runs, []
+    idle = tuple(run for run in runs if level(run.rows) not in full)
+    return idle, [Merge(inputs) for inputs in full.values()]
 
 
 def _continue(
@@ -214,7 +215,8 @@ def _continue(
 ) -> Merge:
     """The merge after its credit was spent on the next key range."""
     views = [RunView.of_run(run, store) for run in merge.inputs]
-    bound = cut(views, merge.next_key, KEY_HIGH, merge.credit)
+    last = merge.credit >= merge.rows - merge.done
+    bound = KEY_HIGH if last else cut(views, merge.next_key, KEY_HIGH, merge.credit)
     pieces = all_slices(views, merge.next_key, bound)
     read = sum(len(piece) for piece in pieces)
     output = merge.output

@@ -6,7 +6,7 @@ of every kind is exact, hence associative and commutative: a trace means the sam
 were merged, and deleting what was inserted gives exactly zero. `is_zero` looks at every component,
 because a value with count 0 and a non-zero sum is not absent.
 
-`Weight` is the ring of integers (Z-sets, DBSP section 2); the sums that aggregates keep are in
+`Weight` is the ring of integers (Z-sets, DBSP section 4.1); the sums that aggregates keep are in
 `WideInteger` (integers and decimals) and in `exact_double.ExactDouble`.
 """
 

@@ -66,17 +66,16 @@ def measure_of(
         raise _refusal(words, call, "min and max are linear over booleans only")
     if kind in ("Sum", "Average") and not types[0].startswith(_NUMBERS):
         raise _refusal(words, call, f"sums of {types[0]} are not maintained yet")
-    if kind == "Sum" and str(function.evalContext().evalMode()) == "TRY":
-        raise _refusal(words, call, "try_sum is not maintained yet")
+    if _evaluation_mode(function) == "TRY":
+        raise _refusal(words, call, "try_sum and try_avg are not maintained yet")
     condition = option(call.filter())
     if condition is not None:
         catalyst = translator.catalyst
         if not children:
-            children = [catalyst.literal(1, "int")]
-            types = ["int"]
+            children = [catalyst.literal("1")]
         children = [
-            catalyst.expression("If")(condition, child, catalyst.literal(None, type_))
-            for child, type_ in zip(children, types, strict=True)
+            catalyst.expression("If")(condition, child, catalyst.null(child.dataType()))
+            for child in children
         ]
     buffers = items(function.aggBufferAttributes())
     finish = scalar(translator.catalyst, function.evaluateExpression(), buffers)
@@ -86,9 +85,21 @@ def measure_of(
         arguments=tuple(translator.scalar(child, inputs) for child in children),
         type=type_text(function.dataType()),
         nullable=bool(function.nullable()),
-        text=f"{kind}:{finish.text}",
+        text=f"{kind}/{_evaluation_mode(function)}:{finish.text}",
         finish=finish,
     )
+
+
+def _evaluation_mode(function: JavaObject) -> str:
+    """ANSI, LEGACY or TRY for the functions that can overflow, else nothing."""
+    if simple_name(function) not in ("Sum", "Average"):
+        return ""
+    return str(function.evalContext().evalMode())
+
+
+def wraps_around(measure: Measure) -> bool:
+    """Does an integer sum beyond its type wrap around, as it does with ANSI mode off?"""
+    return measure.text.startswith("Sum/LEGACY")
 
 
 def _constant_count(kind: str, child: JavaObject) -> bool:

@@ -62,8 +62,12 @@ class Catalyst:
         """The Catalyst type that a type text names."""
         return self.class_("org.apache.spark.sql.types.DataType").fromDDL(ddl)
 
-    def literal(self, value: JavaObject, ddl: str) -> JavaObject:
-        return self.expression("Literal")(value, self.data_type(ddl))
+    def literal(self, text: str) -> JavaObject:
+        """The constant that SQL writes so, such as `0L` (py4j cannot pass a Java long)."""
+        return self.session.sessionState().sqlParser().parseExpression(text)
+
+    def null(self, data_type: JavaObject) -> JavaObject:
+        return self.expression("Literal")(None, data_type)
 
     def alias(self, child: JavaObject, name: str, identifier: JavaObject) -> JavaObject:
         """`child AS name`, known by the given expression id."""

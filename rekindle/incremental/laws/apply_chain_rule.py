@@ -7,7 +7,6 @@ the inputs, where D ∘ I is the identity.
 
 from __future__ import annotations
 
-from rekindle.incremental.traversal import fold, transform
 from rekindle.incremental.stream import (
     Apply,
     Delay,
@@ -17,6 +16,7 @@ from rekindle.incremental.stream import (
     Stream,
     Sum,
 )
+from rekindle.incremental.traversal import fold, transform
 
 
 def apply_chain_rule(stream: Stream) -> Stream:

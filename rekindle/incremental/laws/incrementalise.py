@@ -6,8 +6,8 @@ view. It is right already; the laws that follow only make it cheap.
 
 from __future__ import annotations
 
-from rekindle.incremental.traversal import transform
 from rekindle.incremental.stream import Differentiate, Input, Integrate, Stream
+from rekindle.incremental.traversal import transform
 
 
 def incrementalise(stream: Stream) -> Stream:

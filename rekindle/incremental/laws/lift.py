@@ -6,8 +6,8 @@ The circuit reads streams of whole tables and gives the stream of the whole view
 from __future__ import annotations
 
 from rekindle.calculus.terms import Source, Term
-from rekindle.incremental.traversal import share
 from rekindle.incremental.stream import Apply, Input, Stream
+from rekindle.incremental.traversal import share
 
 
 def lift(term: Term) -> Stream:

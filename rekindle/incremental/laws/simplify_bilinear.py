@@ -15,8 +15,8 @@ terms then read its integral now and its integral before.
 from __future__ import annotations
 
 from rekindle.calculus.terms import Linearity
-from rekindle.incremental.traversal import transform
 from rekindle.incremental.stream import Apply, Delay, Incremental, Integrate, Stream, Sum
+from rekindle.incremental.traversal import transform
 
 
 def simplify_bilinear(stream: Stream) -> Stream:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rekindle.calculus.terms import Linearity
-from rekindle.incremental.traversal import transform
 from rekindle.incremental.stream import Apply, Incremental, Stream
+from rekindle.incremental.traversal import transform
 
 
 def simplify_linear(stream: Stream) -> Stream:

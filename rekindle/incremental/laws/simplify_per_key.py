@@ -11,8 +11,8 @@ output is f(Δx), not f(Δx) − f(∅).
 from __future__ import annotations
 
 from rekindle.calculus.terms import Linearity
-from rekindle.incremental.traversal import transform
 from rekindle.incremental.stream import Delay, Incremental, Integrate, Stream, Update
+from rekindle.incremental.traversal import transform
 
 
 def simplify_per_key(stream: Stream) -> Stream:

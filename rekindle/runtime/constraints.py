@@ -1,0 +1,81 @@
+"""What a table's contents must satisfy after a change, checked on the keys that it touches.
+
+No row may have a negative multiplicity (a deletion of a row that is not there), and where there is
+a primary key, each key has one row at most. Checking the rows of the touched keys in the *new*
+contents is enough: other keys did not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from rekindle.circuit.nodes import Table
+from rekindle.errors import ConstraintError, RekindleError
+from rekindle.runtime.rows import check_not_null, show_row
+from rekindle.traces.arrays import KEY, integers
+from rekindle.traces.reader import TraceReader
+
+
+def check_change(node: Table, change: pa.Table, after: TraceReader) -> None:
+    """Raise unless the new contents are lawful on every key of an arranged change."""
+    check_not_null(change.select([f"c{i}" for i in range(len(node.schema))]), node.schema, node.name)
+    keys = np.unique(integers(change.column(KEY)))
+    rows, _ = after.probe(keys)
+    if not len(rows):
+        return
+    weights = integers(rows.column("_weight"))
+    missing = np.flatnonzero(weights < 0)
+    if len(missing):
+        raise ConstraintError(
+            f"cannot delete {show_row(rows, int(missing[0]))} from '{node.name}': "
+            f"there is no such row",
+            detail=f"{len(missing)} row(s) to delete are not in the table",
+            hint="nothing was applied; read the row first with "
+            f"db.table('{node.name}') and compare every column",
+        )
+    if node.key:
+        _check_key(node, rows, weights)
+
+
+def _check_key(node: Table, rows: pa.Table, weights: np.ndarray) -> None:
+    twice = np.flatnonzero(weights > 1)
+    if len(twice):
+        raise _duplicate(node, rows, int(twice[0]))
+    keys = integers(rows.column(KEY))
+    shared = np.flatnonzero(keys[1:] == keys[:-1])
+    seen: dict[tuple[object, ...], int] = {}
+    # Rows that share the hash of their key are few; only equal keys are a violation.
+    for row in np.unique(np.concatenate([shared, shared + 1])).tolist():
+        key = tuple(_hashable(rows.column(f"c{i}")[row].as_py()) for i in node.key)
+        if key in seen:
+            raise _duplicate(node, rows, row)
+        seen[key] = row
+
+
+def _hashable(value: object) -> object:
+    return repr(value) if isinstance(value, list | dict) else value
+
+
+def _duplicate(node: Table, rows: pa.Table, row: int) -> ConstraintError:
+    names = [node.schema.names[i] for i in node.key]
+    values = [rows.column(f"c{i}")[row].as_py() for i in node.key]
+    shown = ", ".join(f"{n} = {v!r}" for n, v in zip(names, values, strict=True))
+    return ConstraintError(
+        f"duplicate primary key in '{node.name}': {shown}",
+        detail=f"the row is {show_row(rows, row)}",
+        hint="nothing was applied; use upsert or MERGE to replace the row",
+    )
+
+
+def violations(node: Table, changes: Iterator[pa.Table], after: TraceReader) -> Iterator[pa.Table]:
+    """The first violation among some changes as a table of one text, for a Spark task."""
+    for change in changes:
+        try:
+            check_change(node, change, after)
+        except RekindleError as error:
+            parts = [error.message, error.detail, error.hint, type(error).__name__]
+            yield pa.table({"violation": pa.array(["\x1f".join(parts)], pa.string())})
+            return

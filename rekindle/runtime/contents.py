@@ -1,0 +1,134 @@
+"""Contents and changes of tables and views as DataFrames.
+
+What is small is read in the driver, what is large by Spark tasks. Contents at an earlier epoch are
+the contents now less the changes since, so no old file is kept for them but those of the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from rekindle.calculus.schema import Schema
+from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.frontends.spark_sql.jvm import Catalyst
+from rekindle.runtime.state import Change
+from rekindle.spark.frames import Frames, PartitionKernel
+from rekindle.spark.types import data_type, payload_schema, stored, struct_of
+from rekindle.traces.arrays import WEIGHT, integers
+from rekindle.traces.partition import ALL_KEYS, KeyRange
+from rekindle.traces.reader import TraceReader
+from rekindle.traces.segment import Run
+from rekindle.traces.store import Store
+from rekindle.traces.trace import Trace
+
+INLINE_ROWS = 200_000
+
+
+class Contents:
+    """Reads tables and views of one database."""
+
+    def __init__(self, catalyst: Catalyst, frames: Frames, leaves: Leaves, store: Store) -> None:
+        self._catalyst = catalyst
+        self._frames = frames
+        self._leaves = leaves
+        self._store = store
+
+    def table(
+        self, name: str, schema: Schema, trace: Trace, since: Sequence[Change] = ()
+    ) -> DataFrame:
+        """The rows of a trace less the given changes, each as often as its multiplicity."""
+        undone = [change.run for change in since]
+        store, width = self._store, len(schema)
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            for table in snapshot(trace, undone, store, key_range):
+                yield repeated(table, width)
+
+        rows = trace.rows + sum(run.rows for run in undone)
+        frame = self._frame(kernel, payload_schema(schema), rows)
+        return self._opaque(name, self._decoded(frame, schema), struct_of(schema))
+
+    def changes(self, schema: Schema, trace: Trace, changes: Sequence[Change]) -> DataFrame:
+        """Rows with `_epoch` and `_weight`, for each of the given changes."""
+        store = self._store
+        columns = payload_schema(schema)
+        full = pa.schema([("_epoch", pa.int64()), (WEIGHT, pa.int64()), *columns])
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            for change in changes:
+                run = Trace(trace.layout, (change.run,))
+                for table in TraceReader.of_trace(run, store, key_range).scan():
+                    epochs = pa.array(np.full(len(table), change.epoch, dtype=np.int64))
+                    yield table.select([WEIGHT, *columns.names]).add_column(0, "_epoch", epochs)
+
+        frame = self._frame(kernel, full, sum(change.run.rows for change in changes))
+        named = Schema(schema.fields)
+        decoded = self._decoded(frame, named, prefix=("_epoch", WEIGHT))
+        head = [StructField("_epoch", LongType(), False), StructField(WEIGHT, LongType(), False)]
+        target = StructType([*head, *struct_of(schema).fields])
+        return self._cut(decoded, target)
+
+    def _frame(self, kernel: PartitionKernel, schema: pa.Schema, rows: int) -> DataFrame:
+        if rows > INLINE_ROWS:
+            return self._frames.run_kernel(kernel, schema, self._frames.partitions(rows))
+        tables = [table.select(schema.names).cast(schema) for table in kernel(ALL_KEYS)]
+        table = pa.concat_tables(tables) if tables else schema.empty_table()
+        return self._catalyst.spark.createDataFrame(table)
+
+    def _decoded(
+        self, frame: DataFrame, schema: Schema, prefix: tuple[str, ...] = ()
+    ) -> DataFrame:
+        """Stored columns in their own types."""
+        if all(stored(data_type(f.type)) == data_type(f.type) for f in schema):
+            return frame
+        plain = [frame[name] for name in prefix]
+        columns = [
+            frame[f"c{i}"]
+            if not isinstance(stored(data_type(f.type)), IntegerType) or f.type == "int"
+            else F.make_ym_interval(F.lit(0), F.col(f"c{i}")).cast(f.type).alias(f"c{i}")
+            for i, f in enumerate(schema)
+        ]
+        return frame.select(*plain, *columns)
+
+    def _opaque(self, name: str, frame: DataFrame, schema: StructType) -> DataFrame:
+        """The frame as a leaf that a view definition recognises as the table `name`."""
+        cut = self._cut(frame, schema)
+        plan = cut._jdf.queryExecution().analyzed()
+        self._leaves.recognise(plan.rdd().id(), name)
+        return cut
+
+    def _cut(self, frame: DataFrame, schema: StructType) -> DataFrame:
+        session = self._catalyst.session
+        rdd = frame._jdf.queryExecution().toRdd()
+        java = session.internalCreateDataFrame(rdd, session.parseDataType(schema.json()), False)
+        return DataFrame(java, self._catalyst.spark)
+
+
+def snapshot(
+    trace: Trace, undone: Sequence[Run], store: Store, key_range: KeyRange
+) -> Iterator[pa.Table]:
+    """Consolidated tables of the trace less the runs `undone`."""
+    extra = []
+    for run in undone:
+        reader = TraceReader.of_trace(Trace(trace.layout, (run,)), store, key_range)
+        for table in reader.scan():
+            position = table.schema.get_field_index(WEIGHT)
+            extra.append(table.set_column(position, WEIGHT, pc.negate(table.column(WEIGHT))))
+    yield from TraceReader.of_trace(trace, store, key_range, extra).scan()
+
+
+def repeated(table: pa.Table, width: int) -> pa.Table:
+    """The payload of a table, each row as often as its weight says."""
+    weights = integers(table.column(WEIGHT))
+    payload = table.select([f"c{i}" for i in range(width)])
+    if (weights == 1).all():
+        return payload
+    return payload.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
+

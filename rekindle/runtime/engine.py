@@ -1,0 +1,413 @@
+"""The engine: one transaction is one epoch.
+
+A step computes the runs by which traces grow, the traces take them in (merging a bounded amount of
+older runs), all new files are made durable, and one record in the commit log makes the whole the
+next state. A failure before that record leaves the previous state as it was, in memory and on disk.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from rekindle.calculus.terms import Term, sources
+from rekindle.circuit.circuit import Circuit
+from rekindle.circuit.nodes import Arrangement, Group, Node, Table, View
+from rekindle.circuit.stages import Branch
+from rekindle.errors import ConstraintError, RekindleError, RowError
+from rekindle.incremental.pipeline import derive
+from rekindle.kernels.arrange import arrange
+from rekindle.runtime.constraints import check_change, violations
+from rekindle.runtime.log import CommitLog
+from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
+from rekindle.spark.distributed import DistributedStep
+from rekindle.spark.frames import Frames
+from rekindle.spark.inline import InlineStep, write_table
+from rekindle.spark.plans import Plans
+from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
+from rekindle.traces.partition import KeyRange
+from rekindle.traces.reader import TraceReader
+from rekindle.traces.segment import Run
+from rekindle.traces.store import Durability, Store
+from rekindle.traces.trace import Trace, advance, fuel_for
+
+INLINE_ROWS = 250_000
+GRACE_EPOCHS = 16
+"""For how many epochs a file that is no longer needed is left to readers of an older state."""
+
+Keeping = Table | Arrangement | Group | View
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """A change of one table: rows in memory, or a DataFrame; both with `_weight` and c0, c1..."""
+
+    rows: pa.Table | None = None
+    frame: DataFrame | None = None
+    estimate: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LastStep:
+    """What the last step did, for explain."""
+
+    epoch: int
+    seconds: float
+    placement: Placement
+    nodes: Mapping[str, NodeStep]
+
+
+class Engine:
+    """Turns table changes into the next state of a database."""
+
+    def __init__(
+        self, store: Store, log: CommitLog, state: State, plans: Plans, frames: Frames
+    ) -> None:
+        self.store = store
+        self.log = log
+        self.state = state
+        self.plans = plans
+        self.frames = frames
+        self.circuit = Circuit()
+        self.terms: dict[str, Term] = {}
+        self.placement: Placement | None = None
+        self.retention: int | None = None
+        self.last: LastStep | None = None
+        self.steps: dict[str, NodeStep] = {}
+        self._garbage: list[tuple[int, str]] = []
+
+    # ---- definitions -----------------------------------------------------------------------
+
+    def restore_table(self, entry: TableEntry) -> None:
+        """Give a table of the loaded state its node."""
+        self.circuit.table(table_node(entry))
+
+    def restore_view(self, entry: ViewEntry, term: Term) -> None:
+        """Give a view of the loaded state its nodes; fails unless their state is there."""
+        view = self.circuit.view(entry.name, derive(term), entry.schema)
+        self.terms[entry.name] = term
+        missing = [
+            node.id
+            for node in self.circuit.reachable(view.id)
+            if isinstance(node, Keeping) and node.id not in self.state.traces
+        ]
+        if missing or view.id != entry.node:
+            raise RekindleError(
+                f"the stored state of view '{entry.name}' does not fit its definition",
+                detail=f"no state for {', '.join(missing) or view.id}",
+                hint=f"DROP VIEW {entry.name} and create it again",
+            )
+
+    def create_table(self, entry: TableEntry) -> None:
+        node = table_node(entry)
+        self.circuit.table(node)
+        try:
+            self._commit(
+                replace(
+                    self.state,
+                    entries={**self.state.entries, entry.name: entry},
+                    traces={**self.state.traces, node.id: Trace(self.plans.layout(node))},
+                )
+            )
+        except BaseException:
+            self.circuit.drop(entry.name)
+            raise
+
+    def create_view(self, entry: ViewEntry, term: Term) -> None:
+        """Add a view and fill it from what the database holds."""
+        circuit = self.circuit.copy()
+        view = circuit.view(entry.name, derive(term), entry.schema)
+        fresh = frozenset(key for key in circuit.nodes if key not in self.circuit.nodes)
+        demanded, seeds = self._demand(circuit, view.id, fresh)
+        epoch = self.state.epoch + 1
+        nothing = {
+            node.id: Trace(self.plans.layout(node))
+            for node in demanded.nodes.values()
+            if isinstance(node, Keeping)
+        }
+        context = StepContext(demanded, nothing, self.store, epoch, fresh)
+        rows = sum(trace.rows for trace in seeds.values())
+        started = time.perf_counter()
+        with self._cleaning(epoch):
+            result = self._fill(context, seeds, rows)
+            traces = dict(self.state.traces)
+            for key in fresh:
+                node = circuit.nodes[key]
+                if isinstance(node, Keeping):
+                    run = result.runs.get(key)
+                    traces[key] = Trace(self.plans.layout(node), () if run is None else (run,))
+            entry = replace(entry, node=view.id, created=epoch)
+            history = dict(self.state.history)
+            if view.id in fresh and view.id in result.runs:
+                history[view.id] = (Change(epoch, result.runs[view.id]),)
+            self.store.flush(path for run in result.runs.values() for path in run.paths)
+            self._commit(
+                replace(
+                    self.state,
+                    entries={**self.state.entries, entry.name: entry},
+                    traces=traces,
+                    history=history,
+                )
+            )
+        self.circuit = circuit
+        self.terms[entry.name] = term
+        self._remember(result, started)
+
+    def drop(self, entry: Entry) -> None:
+        """Remove a table or view and the state that nothing else needs."""
+        circuit = self.circuit.copy()
+        gone = {node.id for node in circuit.drop(entry.name)}
+        before = self.state
+        after = replace(
+            before,
+            entries={k: v for k, v in before.entries.items() if k != entry.name},
+            traces={k: v for k, v in before.traces.items() if k not in gone},
+            history={k: v for k, v in before.history.items() if k not in gone},
+        )
+        self._commit(after)
+        for key in gone:
+            self.plans.forget(self.circuit.nodes[key])
+        self.circuit = circuit
+        self.terms.pop(entry.name, None)
+        self._discard(before.paths - self.state.paths)
+
+    def readers_of(self, name: str) -> list[str]:
+        """The views whose definition reads a table or view."""
+        return sorted(view for view, term in self.terms.items() if name in sources(term))
+
+    def _demand(
+        self, circuit: Circuit, root: str, fresh: frozenset[str]
+    ) -> tuple[Circuit, dict[str, Trace]]:
+        """What filling `root` has to visit, and the contents that it starts from."""
+        wanted: set[str] = set()
+        seeds: dict[str, Trace] = {}
+
+        def visit(key: str) -> None:
+            if key in wanted:
+                return
+            wanted.add(key)
+            if key not in fresh and key in self.state.traces:
+                seeds[key] = self.state.traces[key]
+                return
+            for source in circuit.nodes[key].inputs:
+                visit(source)
+
+        visit(root)
+        nodes = {key: node for key, node in circuit.nodes.items() if key in wanted}
+        return Circuit(nodes), seeds
+
+    def _fill(self, context: StepContext, seeds: Mapping[str, Trace], rows: int) -> StepResult:
+        if self._places_inline(rows):
+            tables = {}
+            for key, trace in seeds.items():
+                found = list(TraceReader.of_trace(trace, self.store).scan())
+                tables[key] = pa.concat_tables(found) if found else trace.layout.empty()
+            try:
+                result = InlineStep(self.plans, context).run(tables)
+                for key in seeds:
+                    result.runs.pop(key, None)
+                return result
+            except TooLargeError:
+                pass
+        return DistributedStep(self.plans, self.frames, context).run(seeds)
+
+    # ---- transactions ----------------------------------------------------------------------
+
+    def apply(self, changes: Mapping[str, TableChange]) -> int:
+        """Apply the changes of tables, by name, as one epoch; gives its number."""
+        started = time.perf_counter()
+        epoch = self.state.epoch + 1
+        context = StepContext(self.circuit, self.state.traces, self.store, epoch)
+        size = sum(c.estimate if c.rows is None else len(c.rows) for c in changes.values())
+        inline = self._places_inline(size) and all(c.frame is None for c in changes.values())
+        with self._cleaning(epoch):
+            result = self._step_inline(context, changes) if inline else None
+            if result is None:
+                result = self._step_on_spark(context, changes)
+            self._finish(result, epoch)
+        self._remember(result, started)
+        return epoch
+
+    def _places_inline(self, rows: int) -> bool:
+        if self.placement is not None:
+            return self.placement is Placement.INLINE
+        return rows <= INLINE_ROWS
+
+    def _step_inline(
+        self, context: StepContext, changes: Mapping[str, TableChange]
+    ) -> StepResult | None:
+        """The step in the driver; None when it outgrows it."""
+        seeds = {}
+        for name, change in changes.items():
+            node = self.table_node(name)
+            assert change.rows is not None
+            arranged = self.arranged(node, change.rows)
+            if not len(arranged):
+                continue
+            trace = self.state.traces[node.id]
+            check_change(
+                node, arranged, TraceReader.of_trace(trace, self.store, extra=[arranged])
+            )
+            seeds[node.id] = arranged
+        try:
+            return InlineStep(self.plans, context).run(seeds)
+        except TooLargeError:
+            return None
+
+    def arranged(self, node: Table, rows: pa.Table) -> pa.Table:
+        """Rows with weights as an arranged change of a table."""
+        segment = self.plans.segment(node, Branch(node.id, node.schema))
+        prepared = segment.run(rows)
+        layout = self.plans.layout(node)
+        return layout.empty() if prepared is None else arrange(prepared, layout)
+
+    def _step_on_spark(
+        self, context: StepContext, changes: Mapping[str, TableChange]
+    ) -> StepResult:
+        step = DistributedStep(self.plans, self.frames, context)
+        runs: dict[str, Run] = {}
+        for name, change in changes.items():
+            node = self.table_node(name)
+            if change.rows is None or change.frame is not None:
+                assert change.frame is not None
+                run = step.load(node, change.frame, change.estimate)
+            else:
+                run = write_table(context, node.id, self.arranged(node, change.rows))
+            if run.rows:
+                self._check_on_spark(node, run)
+                runs[node.id] = run
+        seeds = {
+            key: Trace(self.state.traces[key].layout, (run,)) for key, run in runs.items()
+        }
+        result = step.run(seeds)
+        result.runs.update(runs)
+        return result
+
+    def _check_on_spark(self, node: Table, run: Run) -> None:
+        trace, store = self.state.traces[node.id], self.store
+        change = Trace(trace.layout, (run,))
+        after = replace(trace, runs=(*trace.runs, run))
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            written = TraceReader.of_trace(change, store, key_range).scan()
+            yield from violations(node, written, TraceReader.of_trace(after, store, key_range))
+
+        schema = pa.schema([("violation", pa.string())])
+        found = self.frames.run_kernel(kernel, schema, self.frames.partitions(run.rows)).collect()
+        if found:
+            message, detail, hint, kind = found[0].violation.split("\x1f")
+            raise {"RowError": RowError}.get(kind, ConstraintError)(
+                message, detail=detail, hint=hint
+            )
+
+    def _finish(self, result: StepResult, epoch: int) -> None:
+        """Let the traces take in their runs and commit."""
+        traces = dict(self.state.traces)
+        history = dict(self.state.history)
+        written = [path for run in result.runs.values() for path in run.paths]
+        dropped: set[str] = set()
+        for key, run in result.runs.items():
+            numbers = itertools.count()
+            trace = traces[key]
+            advanced = advance(
+                trace,
+                run,
+                fuel_for(run.rows),
+                self.store,
+                lambda key=key, numbers=numbers: (  # type: ignore[misc]
+                    f"data/{key}/e{epoch:010}-m{next(numbers):05}.arrow"
+                ),
+                Durability.DEFERRED,
+            )
+            traces[key] = advanced.trace
+            written += advanced.added
+            dropped.update(advanced.dropped)
+            if isinstance(self.circuit.nodes[key], Table | View):
+                history[key] = (*history.get(key, ()), Change(epoch, run))
+        self.store.flush(path for path in written if path not in dropped or path in _paths(history))
+        before = self.state
+        self._commit(replace(before, traces=traces, history=history))
+        if dropped or self.state.horizon != before.horizon:
+            self._discard(dropped | _paths(before.history))
+
+    def _commit(self, after: State) -> None:
+        after = replace(after, epoch=self.state.epoch + 1).retaining(self.retention)
+        self.log.commit(self.state, after)
+        self.state = after
+        self._sweep(self.state.epoch - GRACE_EPOCHS)
+
+    def _remember(self, result: StepResult, started: float) -> None:
+        placements = {step.placement for step in result.nodes.values()}
+        placement = Placement.SPARK if Placement.SPARK in placements else Placement.INLINE
+        self.last = LastStep(
+            self.state.epoch, time.perf_counter() - started, placement, result.nodes
+        )
+        self.steps.update(result.nodes)
+
+    # ---- files -----------------------------------------------------------------------------
+
+    def _discard(self, paths: set[str] | frozenset[str]) -> None:
+        """Plan the removal of files that the state does not need."""
+        needed = self.state.paths
+        self._garbage += [(self.state.epoch, path) for path in paths if path not in needed]
+
+    def _sweep(self, epoch: int) -> None:
+        """Remove what was discarded at `epoch` or before."""
+        if self._garbage and self._garbage[0][0] <= epoch:
+            self.store.delete(path for when, path in self._garbage if when <= epoch)
+            self._garbage = [(when, path) for when, path in self._garbage if when > epoch]
+
+    def collect(self) -> list[str]:
+        """Remove every data file that the state does not need; gives their names."""
+        needed = self.state.paths
+        found = [path for path in self.store.list("data") if path not in needed]
+        self.store.delete(found)
+        self._garbage = []
+        return found
+
+    def _cleaning(self, epoch: int) -> _Cleaning:
+        return _Cleaning(self.store, epoch)
+
+    def table_node(self, name: str) -> Table:
+        node = self.circuit.nodes[self.state.entry(name).node]
+        if not isinstance(node, Table):
+            raise ConstraintError(
+                f"'{name}' is a view and cannot be changed directly",
+                hint="change the tables that it reads",
+            )
+        return node
+
+
+class _Cleaning:
+    """Removes the files of an epoch whose transaction failed."""
+
+    def __init__(self, store: Store, epoch: int) -> None:
+        self._store = store
+        self._mark = f"/e{epoch:010}-"
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is not None:
+            self._store.delete(path for path in self._store.list("data") if self._mark in path)
+
+
+def table_node(entry: TableEntry) -> Table:
+    """The circuit's node of a table."""
+    return Table(entry.name, entry.schema, entry.key, entry.incarnation)
+
+
+def _paths(history: Mapping[str, tuple[Change, ...]]) -> set[str]:
+    return {
+        path for changes in history.values() for change in changes for path in change.run.paths
+    }
+
+
+def keeps_state(node: Node) -> bool:
+    """Does the node keep an integral?"""
+    return isinstance(node, Keeping)

@@ -1,0 +1,184 @@
+"""The commit log: one record for each epoch, and now and then a checkpoint of the whole state.
+
+A transaction is committed at the instant its record gets its final name, and not before: data files
+are durable by then, and a file that no record names is garbage. A record holds what changed: the
+entries, the traces of the nodes touched, and the runs that became history. The state is the last
+checkpoint plus the records after it. Every file begins with a checksum of the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import xxhash
+
+from rekindle.errors import CorruptionError
+from rekindle.runtime.state import (
+    Change,
+    State,
+    change_from_json,
+    change_to_json,
+    entry_from_json,
+    entry_to_json,
+)
+from rekindle.traces.store import Store
+from rekindle.traces.trace import Trace
+
+DIRECTORY = "log"
+CHECKPOINT_EVERY = 64
+FORMAT = 1
+
+
+class CommitLog:
+    """The log of the database in `store`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def exists(self) -> bool:
+        return bool(self._files())
+
+    def create(self) -> State:
+        """Begin an empty database."""
+        state = State()
+        self.checkpoint(state)
+        return state
+
+    def commit(self, before: State, after: State) -> None:
+        """Make `after` the state of the database, atomically."""
+        self._write(_record_name(after.epoch), _record(before, after))
+        if after.epoch % CHECKPOINT_EVERY == 0:
+            self.checkpoint(after)
+
+    def checkpoint(self, state: State) -> None:
+        """Write the whole state and remove the records it makes superfluous."""
+        self._write(_checkpoint_name(state.epoch), _record(State(epoch=-1), state))
+        old = [path for path in self._files() if _epoch_of(path) < state.epoch]
+        old += [_record_name(state.epoch)] if state.epoch else []
+        self._store.delete(path for path in old if path != _checkpoint_name(state.epoch))
+
+    def load(self) -> State:
+        """The last committed state."""
+        files = self._files()
+        checkpoints = [path for path in files if path.endswith(".checkpoint")]
+        if not checkpoints:
+            raise CorruptionError(
+                f"the commit log of '{self._store.uri}' has no checkpoint",
+                hint="restore the log directory from a backup",
+            )
+        latest = max(checkpoints, key=_epoch_of)
+        state = _apply(State(epoch=-1), self._read(latest))
+        return self.follow(state, files)
+
+    def follow(self, state: State, files: list[str] | None = None) -> State:
+        """The state after the records committed since."""
+        known = set(self._files() if files is None else files)
+        while (path := _record_name(state.epoch + 1)) in known:
+            state = _apply(state, self._read(path))
+        newer = [path for path in known if _epoch_of(path) > state.epoch]
+        if newer:
+            if any(path.endswith(".checkpoint") for path in newer):
+                return self.load()
+            raise CorruptionError(
+                f"the commit log lacks the record of epoch {state.epoch + 1}",
+                detail=f"later records exist: {', '.join(sorted(newer)[:3])}",
+                hint="restore the log directory from a backup",
+            )
+        return state
+
+    def _files(self) -> list[str]:
+        return [
+            path
+            for path in self._store.list(DIRECTORY)
+            if path.endswith((".record", ".checkpoint"))
+        ]
+
+    def _write(self, path: str, record: Mapping[str, Any]) -> None:
+        body = json.dumps(record, separators=(",", ":")).encode()
+        self._store.write_atomically(path, xxhash.xxh3_64_hexdigest(body).encode() + b"\n" + body)
+
+    def _read(self, path: str) -> dict[str, Any]:
+        try:
+            checksum, _, body = self._store.read_bytes(path).partition(b"\n")
+        except FileNotFoundError as error:
+            raise CorruptionError(f"file '{path}' of the commit log is missing") from error
+        if xxhash.xxh3_64_hexdigest(body).encode() != checksum:
+            raise CorruptionError(
+                f"file '{path}' of the commit log is damaged",
+                detail="its checksum does not match its content",
+                hint="restore the file from a backup",
+            )
+        record: dict[str, Any] = json.loads(body)
+        if record["format"] > FORMAT:
+            raise CorruptionError(
+                f"file '{path}' was written by a newer version of Rekindle",
+                hint="upgrade the rekindle package",
+            )
+        return record
+
+
+def _record_name(epoch: int) -> str:
+    return f"{DIRECTORY}/{epoch:016}.record"
+
+
+def _checkpoint_name(epoch: int) -> str:
+    return f"{DIRECTORY}/{epoch:016}.checkpoint"
+
+
+def _epoch_of(path: str) -> int:
+    return int(path.rsplit("/", 1)[-1].split(".")[0])
+
+
+def _record(before: State, after: State) -> dict[str, Any]:
+    """What leads from one state to the next."""
+    traces = {k: t for k, t in after.traces.items() if before.traces.get(k) is not t}
+    history = {
+        node: [change_to_json(c) for c in changes if c.epoch > before.epoch]
+        for node, changes in after.history.items()
+    }
+    return {
+        "format": FORMAT,
+        "epoch": after.epoch,
+        "entries": [
+            entry_to_json(entry)
+            for name, entry in after.entries.items()
+            if before.entries.get(name) != entry
+        ],
+        "dropped_entries": [name for name in before.entries if name not in after.entries],
+        "traces": {key: trace.to_json() for key, trace in traces.items()},
+        "dropped_traces": [key for key in before.traces if key not in after.traces],
+        "history": {node: changes for node, changes in history.items() if changes},
+        "horizon": after.horizon,
+    }
+
+
+def _apply(state: State, record: Mapping[str, Any]) -> State:
+    entries = {k: v for k, v in state.entries.items() if k not in record["dropped_entries"]}
+    for data in record["entries"]:
+        entry = entry_from_json(data)
+        entries[entry.name] = entry
+    dropped = set(record["dropped_traces"])
+    traces = {k: t for k, t in state.traces.items() if k not in dropped}
+    traces.update({key: Trace.from_json(data) for key, data in record["traces"].items()})
+    history: dict[str, tuple[Change, ...]] = {
+        node: changes for node, changes in state.history.items() if node not in dropped
+    }
+    for node, changes in record["history"].items():
+        history[node] = history.get(node, ()) + tuple(change_from_json(c) for c in changes)
+    horizon = record["horizon"]
+    if horizon > state.horizon:
+        history = {
+            node: tuple(c for c in changes if c.epoch > horizon)
+            for node, changes in history.items()
+        }
+    return replace(
+        state,
+        epoch=record["epoch"],
+        entries=entries,
+        traces=traces,
+        history=history,
+        horizon=horizon,
+    )

@@ -1,0 +1,205 @@
+"""Rows that a user hands over, as stored columns of a table.
+
+Lists of tuples, dicts or Rows, pandas frames, Arrow tables and Spark DataFrames are accepted. Values
+are converted to the column's type only where nothing is lost; otherwise a `RowError` names the row,
+the column, the value and the type. Nothing is applied when any row is bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Row
+
+from rekindle.calculus.schema import Field, Schema
+from rekindle.errors import RowError
+from rekindle.spark.types import arrow_type, data_type
+
+WEIGHT = "_weight"
+
+
+def to_arrow(rows: Any, schema: Schema, table: str) -> pa.Table:
+    """The rows as stored columns c0, c1...; by name where names are given, else by position."""
+    match rows:
+        case pd.DataFrame():
+            return _from_named(
+                {str(name): rows[name] for name in rows.columns}, len(rows), schema, table
+            )
+        case pa.Table() | pa.RecordBatch():
+            columns = {name: rows.column(i) for i, name in enumerate(rows.schema.names)}
+            return _from_named(columns, rows.num_rows, schema, table)
+        case str() | bytes() | Mapping():
+            raise _not_rows(rows, table)
+        case Iterable():
+            return _from_rows(list(rows), schema, table)
+    raise _not_rows(rows, table)
+
+
+def split_weights(rows: Any, schema: Schema, table: str) -> tuple[pa.Table, pa.Array]:
+    """Rows with a `_weight` beside the table's columns, as stored columns and weights."""
+    weighted = Schema((*schema.fields, Field(WEIGHT, "bigint", nullable=False)))
+    columns = to_arrow(rows, weighted, table)
+    weights = columns.column(len(schema)).combine_chunks()
+    if weights.null_count:
+        raise RowError(f"a change of '{table}' has no weight", hint="set _weight on every row")
+    return columns.drop_columns([f"c{len(schema)}"]), weights
+
+
+def is_frame(rows: Any) -> bool:
+    return isinstance(rows, DataFrame)
+
+
+def _not_rows(rows: Any, table: str) -> RowError:
+    return RowError(
+        f"rows for '{table}' cannot be a {type(rows).__name__}",
+        hint="give a list of tuples, dicts or Rows, a pandas or Spark DataFrame, or an Arrow table",
+    )
+
+
+def _from_rows(rows: Sequence[Any], schema: Schema, table: str) -> pa.Table:
+    width = len(schema)
+    names = schema.names
+    tuples = []
+    for number, row in enumerate(rows):
+        if isinstance(row, Row) and hasattr(row, "__fields__"):
+            row = row.asDict()
+        if isinstance(row, Mapping):
+            _check_names(row.keys(), schema, table, f"row {number + 1}")
+            row = tuple(row.get(name) for name in names)
+        elif not isinstance(row, Sequence) or isinstance(row, str | bytes):
+            raise RowError(
+                f"row {number + 1} for '{table}' is a {type(row).__name__}, not a row",
+                detail=f"expected {width} values: {', '.join(names)}",
+            )
+        if len(row) != width:
+            raise RowError(
+                f"row {number + 1} for '{table}' has {len(row)} values, not {width}",
+                detail=f"the row is {tuple(row)!r}; the columns are {', '.join(names)}",
+                hint="give a value, or None, for every column",
+            )
+        tuples.append(tuple(row))
+    columns = list(zip(*tuples, strict=True)) if tuples else [()] * width
+    arrays = [
+        _column(list(values), field, table) for values, field in zip(columns, schema, strict=True)
+    ]
+    return _assemble(arrays)
+
+
+def _from_named(
+    columns: Mapping[str, Any], rows: int, schema: Schema, table: str
+) -> pa.Table:
+    _check_names(columns.keys(), schema, table, "the data")
+    folded = {name.lower(): values for name, values in columns.items()}
+    arrays = []
+    for field in schema:
+        values = folded.get(field.name.lower())
+        arrays.append(
+            pa.nulls(rows, arrow_type(data_type(field.type)))
+            if values is None
+            else _column(values, field, table)
+        )
+    return _assemble(arrays)
+
+
+def _check_names(given: Iterable[str], schema: Schema, table: str, where: str) -> None:
+    known = {name.lower() for name in schema.names}
+    extra = [name for name in given if name.lower() not in known]
+    missing = known - {name.lower() for name in given}
+    if extra or missing:
+        said = [f"unknown: {', '.join(extra)}"] if extra else []
+        said += [f"missing: {', '.join(sorted(missing))}"] if missing else []
+        raise RowError(
+            f"{where} for '{table}' does not have the table's columns",
+            detail=f"{'; '.join(said)}; the columns are {', '.join(schema.names)}",
+        )
+
+
+def _assemble(arrays: Sequence[Any]) -> pa.Table:
+    return pa.Table.from_arrays(
+        [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays],
+        names=[f"c{i}" for i in range(len(arrays))],
+    )
+
+
+def _column(values: Any, field: Field, table: str) -> Any:
+    target = arrow_type(data_type(field.type))
+    try:
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            return _safely_cast(values, target)
+        if isinstance(values, pd.Series):
+            return pa.Array.from_pandas(values, type=target)
+        _refuse_lossy(values, target)
+        return pa.array(values, type=target)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _bad_value(values, field, target, table, error) from error
+
+
+def _safely_cast(values: Any, target: pa.DataType) -> Any:
+    if values.type == target:
+        return values
+    into_text = pa.types.is_string(target) or pa.types.is_binary(target)
+    from_text = any(
+        test(values.type)
+        for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    )
+    if into_text != (from_text or _is_binary(values.type)) and not pa.types.is_null(values.type):
+        raise TypeError(f"cannot store {values.type} as {target}")
+    return pc.cast(values, target)
+
+
+def _is_binary(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_))
+
+
+def _refuse_lossy(values: Sequence[Any], target: pa.DataType) -> None:
+    """Arrow would take a bool for a number, and a whole float for an integer."""
+    if pa.types.is_integer(target) or pa.types.is_floating(target):
+        for value in values:
+            if isinstance(value, bool):
+                raise TypeError(f"{value!r} is a boolean")
+            if pa.types.is_integer(target) and isinstance(value, float):
+                raise TypeError(f"{value!r} is not an integer")
+
+
+def _bad_value(
+    values: Any, field: Field, target: pa.DataType, table: str, error: Exception
+) -> RowError:
+    found = ""
+    where = ""
+    sequence = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
+    for number, value in enumerate(sequence):
+        try:
+            _refuse_lossy([value], target)
+            pa.array([value], type=target)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            found, where = f" the value {value!r}", f" in row {number + 1}"
+            break
+    return RowError(
+        f"column '{field.name}' of '{table}' is {field.type} and cannot take{found or ' the data'}"
+        f"{where}",
+        detail=str(error),
+        hint=f"convert the value to {field.type}",
+    )
+
+
+def check_not_null(columns: pa.Table, schema: Schema, table: str) -> None:
+    """Raise unless every NOT NULL column has values only."""
+    for i, field in enumerate(schema):
+        if not field.nullable and columns.column(i).null_count:
+            mask = pc.is_null(columns.column(i))
+            row = pc.index(mask, True).as_py()
+            raise RowError(
+                f"column '{field.name}' of '{table}' is NOT NULL, but row {row + 1} has NULL there",
+                detail=f"the row is {show_row(columns, row)}",
+            )
+
+
+def show_row(columns: pa.Table, row: int) -> str:
+    """A row for an error message."""
+    payload = [name for name in columns.column_names if not name.startswith("_")]
+    values = (columns.column(name)[row].as_py() for name in payload)
+    return "(" + ", ".join("NULL" if v is None else repr(v) for v in values) + ")"

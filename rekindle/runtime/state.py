@@ -1,0 +1,185 @@
+"""The state of a database at an epoch: one immutable value, and its JSON form.
+
+Everything a reader needs is here: what tables and views there are, the trace of each node, and the
+runs by which tables and views changed at each retained epoch. A transaction makes the next state;
+the commit log (`log.py`) makes it durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rekindle.calculus.schema import Field, Schema
+from rekindle.errors import HistoryError, unknown_name
+from rekindle.traces.segment import Run
+from rekindle.traces.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A table: its columns, its primary key, and a mark that tells it from namesakes."""
+
+    name: str
+    schema: Schema
+    key: tuple[int, ...]
+    incarnation: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class ViewEntry:
+    """A view: its definition as the user wrote it and as a term, and its columns."""
+
+    name: str
+    schema: Schema
+    node: str
+    sql: str | None
+    term: str
+    scalars: tuple[str, ...]
+    plan: str | None
+    spark: str
+    created: int
+
+
+Entry = TableEntry | ViewEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The run by which a table or view changed at an epoch."""
+
+    epoch: int
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A database at `epoch`."""
+
+    epoch: int = 0
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    traces: Mapping[str, Trace] = field(default_factory=dict)
+    history: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+    horizon: int = 0
+    """Changes at epochs up to this one are no longer retained."""
+
+    def entry(self, name: str) -> Entry:
+        """The table or view of that name; names differ in more than case."""
+        found = self.entries.get(name) or self.entries.get(self._folded().get(name.lower(), ""))
+        if found is None:
+            raise unknown_name("table or view", name, self.entries)
+        return found
+
+    def knows(self, name: str) -> bool:
+        return name.lower() in self._folded()
+
+    def _folded(self) -> dict[str, str]:
+        return {name.lower(): name for name in self.entries}
+
+    def changes(self, name: str, since: int) -> tuple[Change, ...]:
+        """The retained changes of a table or view after the epoch `since`."""
+        entry = self.entry(name)
+        if since > self.epoch:
+            raise HistoryError(
+                f"epoch {since} has not been committed yet",
+                detail=f"the last committed epoch is {self.epoch}",
+            )
+        if since < self.horizon and since != 0:
+            raise self._expired(since)
+        if since == 0 and self.horizon > 0:
+            raise self._expired(since)
+        found = self.history.get(entry.node, ())
+        return tuple(change for change in found if change.epoch > since)
+
+    def _expired(self, since: int) -> HistoryError:
+        return HistoryError(
+            f"the changes since epoch {since} are no longer retained",
+            detail=f"retained: epochs {self.horizon + 1} to {self.epoch}",
+            hint=f"ask for since={self.horizon} or later, or open with a larger retention",
+        )
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every data file that the state needs."""
+        stored = {s.path for trace in self.traces.values() for s in trace.segments}
+        changed = {
+            path
+            for changes in self.history.values()
+            for change in changes
+            for path in change.run.paths
+        }
+        return frozenset(stored | changed)
+
+    def retaining(self, epochs: int | None) -> State:
+        """The state with at most so many epochs of history."""
+        if epochs is None or self.epoch - epochs <= self.horizon:
+            return self
+        horizon = self.epoch - epochs
+        kept = {
+            node: tuple(change for change in changes if change.epoch > horizon)
+            for node, changes in self.history.items()
+        }
+        return replace(self, history=kept, horizon=horizon)
+
+
+# ---- JSON --------------------------------------------------------------------------------------
+
+
+def schema_to_json(schema: Schema) -> list[list[Any]]:
+    return [[f.name, f.type, f.nullable] for f in schema]
+
+
+def schema_from_json(data: list[list[Any]]) -> Schema:
+    return Schema(tuple(Field(name, type_, nullable) for name, type_, nullable in data))
+
+
+def entry_to_json(entry: Entry) -> dict[str, Any]:
+    common = {"name": entry.name, "schema": schema_to_json(entry.schema), "node": entry.node}
+    match entry:
+        case TableEntry():
+            return {
+                "kind": "table",
+                **common,
+                "key": list(entry.key),
+                "incarnation": entry.incarnation,
+            }
+        case ViewEntry():
+            return {
+                "kind": "view",
+                **common,
+                "sql": entry.sql,
+                "term": entry.term,
+                "scalars": list(entry.scalars),
+                "plan": entry.plan,
+                "spark": entry.spark,
+                "created": entry.created,
+            }
+
+
+def entry_from_json(data: Mapping[str, Any]) -> Entry:
+    schema = schema_from_json(data["schema"])
+    if data["kind"] == "table":
+        return TableEntry(
+            data["name"], schema, tuple(data["key"]), data["incarnation"], data["node"]
+        )
+    return ViewEntry(
+        name=data["name"],
+        schema=schema,
+        node=data["node"],
+        sql=data["sql"],
+        term=data["term"],
+        scalars=tuple(data["scalars"]),
+        plan=data["plan"],
+        spark=data["spark"],
+        created=data["created"],
+    )
+
+
+def change_to_json(change: Change) -> dict[str, Any]:
+    return {"epoch": change.epoch, "run": change.run.to_json()}
+
+
+def change_from_json(data: Mapping[str, Any]) -> Change:
+    return Change(data["epoch"], Run.from_json(data["run"]))

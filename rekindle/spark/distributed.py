@@ -1,0 +1,268 @@
+"""A step on Spark, for changes of any size; rows never pass through the driver.
+
+Each node that keeps an integral writes its change as a sorted run, which is both what its trace
+grows by and what the nodes after it read. Joins, distinct and aggregates are kernels over one range
+of the key-hash space, fed from the mapped files of the change and of the trace. Against an empty
+integral a join is Spark's own: this is how a view over existing data is first filled, as one large
+change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import assert_never
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from rekindle.circuit.nodes import (
+    Arrangement,
+    Deduplicate,
+    Group,
+    HalfJoin,
+    Moment,
+    Node,
+    Side,
+    Table,
+    View,
+)
+from rekindle.kernels.aggregate import (
+    Existence,
+    buffer_change,
+    buffer_schema,
+    empty_buffers,
+    state_change,
+)
+from rekindle.kernels.distinct import distinct_change
+from rekindle.kernels.join import join_batches, join_schema
+from rekindle.spark.frames import Frames, spark_schema, sum_of
+from rekindle.spark.inline import SIDES
+from rekindle.spark.plans import Plans, accumulators_of, output_columns
+from rekindle.spark.stages import WEIGHT
+from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
+from rekindle.traces.partition import KEY_LOW, KeyRange
+from rekindle.traces.reader import TraceReader
+from rekindle.traces.segment import Run
+from rekindle.traces.trace import Trace
+
+CHANGE_ROWS = 200_000
+
+
+class DistributedStep:
+    """Runs one step on files."""
+
+    def __init__(self, plans: Plans, frames: Frames, context: StepContext) -> None:
+        self._plans = plans
+        self._frames = frames
+        self._context = context
+        self._changes: dict[str, Trace] = {}
+        self._rows: dict[str, int] = {}
+
+    def load(self, node: Table, frame: DataFrame, rows: int) -> Run:
+        """Write the change of a table, given as `_weight` and columns, as a run."""
+        prepared = self._frames.apply(frame, self._plans.lowering.preparation(node))
+        return self._write(node, prepared, rows)
+
+    def run(self, seeds: Mapping[str, Trace]) -> StepResult:
+        """The step's runs.
+
+        `seeds` are the changes of nodes that need no visit: of tables, or, when a new view is
+        filled, the contents of whatever exists.
+        """
+        result = StepResult()
+        for node in self._context.circuit.nodes.values():
+            seed = seeds.get(node.id)
+            if seed is not None:
+                if seed.rows:
+                    self._changes[node.id] = seed
+                    self._rows[node.id] = seed.rows
+                continue
+            read = sum(self._rows.get(key, 0) for key in node.inputs)
+            if isinstance(node, Table) or not (read or self._context.announces(node)):
+                continue
+            started = time.perf_counter()
+            run = self._visit(node)
+            if run is not None:
+                result.runs[node.id] = run
+            result.nodes[node.id] = NodeStep(
+                read,
+                self._rows.get(node.id, 0),
+                time.perf_counter() - started,
+                Placement.SPARK,
+            )
+        return result
+
+    def _visit(self, node: Node) -> Run | None:
+        match node:
+            case Arrangement() | View() | Group():
+                return self._write_form(node)
+            case HalfJoin():
+                self._note(node.id, self._rows.get(node.change, 0))
+                return None
+            case Deduplicate():
+                self._note(node.id, self._rows[node.arrangement])
+                return None
+            case Table():
+                return None
+        assert_never(node)
+
+    def _note(self, key: str, rows: int) -> None:
+        """Remember that a node's output, computed when it is read, may have so many rows."""
+        if rows:
+            self._rows[key] = rows
+
+    def _write_form(self, node: Arrangement | View | Group) -> Run | None:
+        parts: list[DataFrame] = []
+        rows = 0
+        for branch in node.form.branches:
+            if branch.node not in self._rows:
+                continue
+            rows += self._rows[branch.node]
+            frame = self._frames.apply(
+                self._output(self._context.circuit.nodes[branch.node]),
+                self._plans.lowered(node, branch),
+            )
+            if branch.sign < 0:
+                frame = frame.withColumn(WEIGHT, -F.col(WEIGHT))
+            parts.append(frame)
+        if self._context.announces(node):
+            self._rows[node.id] = 1
+        if not parts:
+            return None
+        frame = reduce(DataFrame.unionByName, parts)
+        if isinstance(node, Group):
+            frame = self._partial(node, frame)
+        run = self._write(node, frame, rows)
+        if not run.rows:
+            return None
+        self._changes[node.id] = Trace(self._plans.layout(node), (run,))
+        self._rows[node.id] = run.rows
+        return run
+
+    def _write(self, node: Table | Arrangement | View | Group, frame: DataFrame, rows: int) -> Run:
+        prefix = self._context.path(node.id, "bulk")
+        return self._frames.write_run(
+            frame, self._plans.layout(node), self._context.store, prefix, rows
+        )
+
+    def _partial(self, node: Group, frame: DataFrame) -> DataFrame:
+        """Accumulators summed up batch by batch before rows are sent to their partition."""
+        layout = self._plans.layout(node)
+        accumulators = accumulators_of(node)
+
+        def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                if batch.num_rows:
+                    change = pa.Table.from_batches([batch])
+                    yield from state_change(change, layout, accumulators).to_batches()
+
+        return frame.mapInArrow(sum_up, spark_schema(layout.schema))
+
+    # ---- outputs, as frames of `_weight`, c0, c1... ----------------------------------------
+
+    def _output(self, node: Node) -> DataFrame:
+        match node:
+            case Table() | Arrangement() | View():
+                return self._changed(node)
+            case HalfJoin():
+                return self._joined(node)
+            case Deduplicate():
+                return self._deduplicated(node)
+            case Group():
+                return self._grouped(node)
+        assert_never(node)
+
+    def _changed(self, node: Table | Arrangement | View, *hashes: str) -> DataFrame:
+        trace = self._changes[node.id]
+        columns = [*hashes, WEIGHT, *trace.layout.payload.names]
+        return self._frames.scan(trace, self._context.store, columns)
+
+    def _joined(self, node: HalfJoin) -> DataFrame:
+        change, against = (self._indexed(key) for key in (node.change, node.against))
+        before = self._context.traces[node.against]
+        added = self._changes.get(node.against) if node.moment is Moment.AFTER else None
+        left, right = (
+            (change, against) if node.change_side is Side.LEFT else (against, change)
+        )
+        if not before.rows:
+            if added is None:
+                return self._nothing(node)
+            return self._native_join(left, right)
+        trace = sum_of(before, added)
+        written = self._changes[node.change]
+        store, side = self._context.store, SIDES[node.change_side]
+        schema = join_schema(written.layout.schema, trace.layout.schema, side)
+        named = _positional(schema)
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            reader = TraceReader.of_trace(trace, store, key_range)
+            for table in TraceReader.of_trace(written, store, key_range).scan(CHANGE_ROWS):
+                for joined in join_batches(table, reader, side):
+                    yield joined.rename_columns(named.names)
+
+        rows = self._rows[node.change] + trace.rows // 100
+        return self._frames.run_kernel(kernel, named, self._frames.partitions(rows))
+
+    def _native_join(self, left: Table | Arrangement | View, right: Table | Arrangement | View) -> DataFrame:
+        """Both sides are changes as a whole: Spark joins them by the hash of their keys."""
+        one = self._changed(left, "_key")
+        two = self._changed(right, "_key")
+        one = one.toDF("_key", "_w0", *(f"l{i}" for i in range(len(one.columns) - 2)))
+        two = two.toDF("_key", "_w1", *(f"r{i}" for i in range(len(two.columns) - 2)))
+        columns = [*one.columns[2:], *two.columns[2:]]
+        joined = one.join(two, "_key").select((F.col("_w0") * F.col("_w1")).alias(WEIGHT), *columns)
+        return joined.toDF(WEIGHT, *(f"c{i}" for i in range(len(columns))))
+
+    def _nothing(self, node: HalfJoin) -> DataFrame:
+        change, against = (self._indexed(key) for key in (node.change, node.against))
+        layouts = [self._plans.layout(n).schema for n in (change, against)]
+        schema = _positional(join_schema(layouts[0], layouts[1], SIDES[node.change_side]))
+        return self._frames.catalyst.spark.createDataFrame([], spark_schema(schema))
+
+    def _deduplicated(self, node: Deduplicate) -> DataFrame:
+        before = self._context.traces[node.arrangement]
+        written = self._changes[node.arrangement]
+        store = self._context.store
+        names = [WEIGHT, *written.layout.payload.names]
+        schema = pa.schema([written.layout.schema.field(name) for name in names])
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            reader = TraceReader.of_trace(before, store, key_range)
+            for table in TraceReader.of_trace(written, store, key_range).scan(CHANGE_ROWS):
+                yield distinct_change(table, reader).select(names)
+
+        return self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
+
+    def _grouped(self, node: Group) -> DataFrame:
+        before = self._context.traces[node.id]
+        accumulators, store = accumulators_of(node), self._context.store
+        announced = self._context.announces(node)
+        written = self._changes.get(node.id, Trace(before.layout))
+        existence = Existence.WITH_ROWS if node.keys else Existence.ALWAYS
+        names = output_columns(node)
+        full = buffer_schema(before.layout, accumulators)
+        schema = pa.schema([full.field(name) for name in names])
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            if announced and key_range[0] == KEY_LOW:
+                first = empty_buffers(accumulators)
+                yield first.add_column(0, WEIGHT, pa.array([1], pa.int64())).select(names)
+            reader = TraceReader.of_trace(before, store, key_range)
+            for table in TraceReader.of_trace(written, store, key_range).scan(CHANGE_ROWS):
+                yield buffer_change(table, reader, accumulators, existence).select(names)
+
+        return self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
+
+    def _indexed(self, key: str) -> Table | Arrangement | View:
+        node = self._context.circuit.nodes[key]
+        assert isinstance(node, Table | Arrangement | View)
+        return node
+
+
+def _positional(schema: pa.Schema) -> pa.Schema:
+    names = [WEIGHT, *(f"c{i}" for i in range(len(schema) - 1))]
+    return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+

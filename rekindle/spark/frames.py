@@ -1,0 +1,257 @@
+"""Stages and traces as Spark DataFrames, for changes too large for the driver.
+
+A frame has the columns `_weight`, `c0`, `c1`... in their stored types. Stages become plan nodes over
+the very expressions that the driver would run: a plan's columns are aliased to the expression ids
+that a stage was written over, so nothing is rewritten. Traces are read and written by kernels in
+`mapInArrow`, one task for each range of the key-hash space; rows never pass through the driver.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.spark.stages import Generated, Lowered, Rowwise
+from rekindle.traces.arrays import KEY
+from rekindle.traces.consolidate import consolidate
+from rekindle.traces.layout import TraceLayout
+from rekindle.traces.partition import KeyRange, key_ranges
+from rekindle.traces.reader import TraceReader
+from rekindle.traces.segment import Run, Segment, run_of
+from rekindle.traces.store import Store
+from rekindle.traces.trace import Trace
+
+ROWS_PER_PARTITION = 1_000_000
+ROWS_PER_SEGMENT = 2_000_000
+
+PartitionKernel = Callable[[KeyRange], Iterator[pa.Table]]
+
+
+class Frames:
+    """DataFrames of one session."""
+
+    def __init__(self, catalyst: Catalyst) -> None:
+        self.catalyst = catalyst
+
+    # ---- stages ----------------------------------------------------------------------------
+
+    def apply(self, frame: DataFrame, stages: Sequence[Lowered]) -> DataFrame:
+        """The frame through the stages, with the last stage's column names."""
+        plan = frame._jdf.queryExecution().analyzed()
+        for i, stage in enumerate(stages):
+            decode = _decoded if i == 0 else _unchanged
+            plan = self._aliased(plan, stage.attributes, decode)
+            if isinstance(stage, Rowwise):
+                plan = self._rowwise(plan, stage)
+            else:
+                plan = self._generated(plan, stage)
+        return self.catalyst.dataframe(self._encoded(plan))
+
+    def generate(self, table: pa.Table, stage: Generated) -> pa.Table:
+        """A generator on a table in the driver, by way of a small Spark job."""
+        frame = self.catalyst.spark.createDataFrame(table)
+        return self.apply(frame, [stage]).toArrow()
+
+    def _aliased(
+        self,
+        plan: JavaObject,
+        attributes: Sequence[JavaObject],
+        decode: Callable[[Catalyst, JavaObject, JavaObject], JavaObject],
+    ) -> JavaObject:
+        """The plan's columns under the expression ids of `attributes`, after the weight."""
+        weight, *columns = items(plan.output())
+        renamed = [
+            self.catalyst.alias(
+                decode(self.catalyst, column, attribute.dataType()),
+                attribute.name(),
+                attribute.exprId(),
+            )
+            for column, attribute in zip(columns, attributes, strict=True)
+        ]
+        return self._project([weight, *renamed], plan)
+
+    def _rowwise(self, plan: JavaObject, stage: Rowwise) -> JavaObject:
+        weight = plan.output().head()
+        if stage.predicate is not None:
+            plan = self.catalyst.plan("Filter")(stage.predicate, plan)
+        outputs = [self._named(output.expression, output.name) for output in stage.outputs]
+        return self._project([weight, *outputs], plan)
+
+    def _generated(self, plan: JavaObject, stage: Generated) -> JavaObject:
+        output = items(plan.output())
+        added = [
+            self.catalyst.attribute(f"g{i}", field.type)
+            for i, field in enumerate(stage.generator.schema)
+        ]
+        generate = self.catalyst.plan("Generate")(
+            stage.generator.expression,
+            self.catalyst.seq(()),
+            stage.generator.outer,
+            self.catalyst.none(),
+            self.catalyst.seq(added),
+            plan,
+        )
+        kept = [output[1 + position] for position in stage.kept]
+        columns = [self._named(column, f"c{i}") for i, column in enumerate([*kept, *added])]
+        return self._project([output[0], *columns], generate)
+
+    def _encoded(self, plan: JavaObject) -> JavaObject:
+        """Year-month intervals as numbers of months, which is how they are stored."""
+        output = items(plan.output())
+        encoded = [_encoded(self.catalyst, column) for column in output]
+        if all(after is before for after, before in zip(encoded, output, strict=True)):
+            return plan
+        named = [
+            self._named(after, before.name())
+            for after, before in zip(encoded, output, strict=True)
+        ]
+        return self._project(named, plan)
+
+    def _named(self, expression: JavaObject, name: str) -> JavaObject:
+        fresh = self.catalyst.module(
+            "org.apache.spark.sql.catalyst.expressions.NamedExpression"
+        ).newExprId()
+        return self.catalyst.alias(expression, name, fresh)
+
+    def _project(self, columns: Sequence[JavaObject], plan: JavaObject) -> JavaObject:
+        return self.catalyst.plan("Project")(self.catalyst.seq(columns), plan)
+
+    # ---- traces ----------------------------------------------------------------------------
+
+    def partitions(self, rows: int) -> int:
+        """How many partitions to cut work on so many rows into; a power of two."""
+        wanted = max(self.catalyst.spark.sparkContext.defaultParallelism, rows // ROWS_PER_PARTITION)
+        return 1 << max(1, (wanted - 1).bit_length())
+
+    def run_kernel(self, kernel: PartitionKernel, schema: pa.Schema, partitions: int) -> DataFrame:
+        """What a kernel gives for every range of the key-hash space."""
+        ranges = key_ranges(partitions)
+
+        def tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for partition in batch.column(0).to_pylist():
+                    for table in kernel(ranges[partition]):
+                        yield from table.select(schema.names).cast(schema).to_batches()
+
+        spark = self.catalyst.spark
+        return spark.range(0, partitions, 1, partitions).mapInArrow(tasks, spark_schema(schema))
+
+    def scan(self, trace: Trace, store: Store, columns: Sequence[str]) -> DataFrame:
+        """Columns of the consolidated contents of a trace."""
+        names = list(columns)
+        schema = pa.schema([trace.layout.schema.field(name) for name in names])
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            for table in TraceReader.of_trace(trace, store, key_range).scan():
+                yield table.select(names)
+
+        return self.run_kernel(kernel, schema, self.partitions(trace.rows))
+
+    def write_run(
+        self, frame: DataFrame, layout: TraceLayout, store: Store, prefix: str, rows: int
+    ) -> Run:
+        """The frame sorted by key, consolidated and written as a run of files `prefix`-..."""
+        partitions = self.partitions(rows)
+        bits = partitions.bit_length() - 1
+        partition = F.shiftright(F.col(KEY), 64 - bits) + F.lit(partitions // 2)
+        names = layout.schema.names
+        written = (
+            frame.select(*names)
+            .repartitionById(partitions, partition.cast("int"))
+            .sortWithinPartitions(KEY, "_id0", "_id1")
+            .mapInArrow(_writer(layout, store, prefix), "segment string")
+            .collect()
+        )
+        return run_of(Segment.from_json(json.loads(row.segment)) for row in written)
+
+
+def _writer(
+    layout: TraceLayout, store: Store, prefix: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        count = 0
+        for table in whole_keys(batches, layout, ROWS_PER_SEGMENT):
+
+            def name() -> str:
+                nonlocal count
+                count += 1
+                return f"{prefix}-p{partition:05}-{count:05}.arrow"
+
+            for segment in store.write_run(table, name).segments:
+                text = json.dumps(segment.to_json())
+                yield pa.RecordBatch.from_pydict({"segment": pa.array([text], pa.string())})
+
+    return write
+
+
+def whole_keys(
+    batches: Iterator[pa.RecordBatch], layout: TraceLayout, rows: int
+) -> Iterator[pa.Table]:
+    """Sorted batches as consolidated tables of about `rows` rows, no key in two of them."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for batch in batches:
+        waiting.append(pa.Table.from_batches([batch]).cast(layout.schema))
+        count += batch.num_rows
+        if count < rows:
+            continue
+        table = pa.concat_tables(waiting)
+        keys = table.column(KEY)
+        last = keys[len(keys) - 1].as_py()
+        cut = len(keys) - 1
+        while cut > 0 and keys[cut - 1].as_py() == last:
+            cut -= 1
+        if cut:
+            yield consolidate(table.slice(0, cut), layout)
+        waiting = [table.slice(cut)]
+        count = len(table) - cut
+    if waiting:
+        yield consolidate(pa.concat_tables(waiting), layout)
+
+
+def sum_of(trace: Trace, change: Trace | None) -> Trace:
+    """The trace and a change that was written, as one."""
+    if change is None:
+        return trace
+    return replace(trace, runs=(*trace.runs, *change.readable_runs))
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark schema of stored columns."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def _unchanged(catalyst: Catalyst, column: JavaObject, target: JavaObject) -> JavaObject:
+    return column
+
+
+def _decoded(catalyst: Catalyst, column: JavaObject, target: JavaObject) -> JavaObject:
+    """A stored column in its own type: months become an interval."""
+    if simple_name(target) != "YearMonthIntervalType":
+        return column
+    interval = catalyst.expression("MakeYMInterval")(catalyst.literal("0"), column)
+    return _cast(catalyst, interval, target)
+
+
+def _encoded(catalyst: Catalyst, column: JavaObject) -> JavaObject:
+    if simple_name(column.dataType()) != "YearMonthIntervalType":
+        return column
+    months = _cast(catalyst, column, catalyst.data_type("interval month"))
+    return _cast(catalyst, months, catalyst.data_type("int"))
+
+
+def _cast(catalyst: Catalyst, child: JavaObject, target: JavaObject) -> JavaObject:
+    ansi = catalyst.module("org.apache.spark.sql.catalyst.expressions.EvalMode").ANSI()
+    return catalyst.expression("Cast")(child, target, catalyst.none(), ansi)

@@ -1,0 +1,190 @@
+"""A step in the driver, for changes of up to some hundred thousand rows."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping
+from typing import assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rekindle.circuit.nodes import (
+    Arrangement,
+    Deduplicate,
+    Group,
+    HalfJoin,
+    Moment,
+    Node,
+    Side,
+    Table,
+    View,
+)
+from rekindle.circuit.stages import LinearForm
+from rekindle.kernels.aggregate import (
+    Existence,
+    aggregate_change,
+    buffer_change,
+    empty_buffers,
+)
+from rekindle.kernels.arrange import arrange
+from rekindle.kernels.distinct import distinct_change
+from rekindle.kernels.join import ChangeSide, join_batches
+from rekindle.spark.plans import Plans, accumulators_of, output_columns, with_positional_names
+from rekindle.spark.stages import WEIGHT
+from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
+from rekindle.traces.reader import TraceReader
+from rekindle.traces.segment import Run
+from rekindle.traces.store import Durability
+
+MAXIMUM_JOIN_ROWS = 4_000_000
+SIDES = {Side.LEFT: ChangeSide.LEFT, Side.RIGHT: ChangeSide.RIGHT}
+
+
+class InlineStep:
+    """Runs one step on tables in memory."""
+
+    def __init__(self, plans: Plans, context: StepContext) -> None:
+        self._plans = plans
+        self._context = context
+        self._changes: dict[str, pa.Table] = {}
+        self._states: dict[str, pa.Table] = {}
+
+    def run(self, seeds: Mapping[str, pa.Table]) -> StepResult:
+        """The step's runs.
+
+        `seeds` are arranged tables of nodes that need no visit: the changes of tables, or, when a
+        new view is filled, the contents of whatever exists.
+        """
+        result = StepResult()
+        for node in self._context.circuit.nodes.values():
+            seed = seeds.get(node.id)
+            if seed is not None:
+                self._seed(node, seed)
+                continue
+            read = sum(len(self._changes[key]) for key in node.inputs if key in self._changes)
+            if not read and not self._context.announces(node):
+                continue
+            started = time.perf_counter()
+            change = self._visit(node)
+            if change is not None and len(change):
+                self._changes[node.id] = change
+            result.nodes[node.id] = NodeStep(
+                read,
+                0 if change is None else len(change),
+                time.perf_counter() - started,
+                Placement.INLINE,
+            )
+        self._write(seeds, result)
+        return result
+
+    def _seed(self, node: Node, table: pa.Table) -> None:
+        if not len(table):
+            return
+        if isinstance(node, Group):
+            nothing = TraceReader.of_tables(self._plans.layout(node), [])
+            output = buffer_change(table, nothing, accumulators_of(node), _existence(node))
+            self._changes[node.id] = with_positional_names(output.select(output_columns(node)))
+        else:
+            self._changes[node.id] = table
+
+    def _write(self, seeds: Mapping[str, pa.Table], result: StepResult) -> None:
+        """Write what traces grow by, last, so that a step that fails leaves no files."""
+        for node in self._context.circuit.nodes.values():
+            if isinstance(node, HalfJoin | Deduplicate):
+                continue
+            if node.id in seeds and not isinstance(node, Table):
+                continue
+            state = self._states if isinstance(node, Group) else self._changes
+            table = state.get(node.id)
+            if table is not None and len(table):
+                result.runs[node.id] = write_table(self._context, node.id, table)
+
+    def _visit(self, node: Node) -> pa.Table | None:
+        match node:
+            case Arrangement() | View():
+                rows = self._form(node, node.form)
+                return None if rows is None else arrange(rows, self._plans.layout(node))
+            case HalfJoin():
+                return self._join(node)
+            case Deduplicate():
+                change = self._changes[node.arrangement]
+                output = distinct_change(change, self._before(node.arrangement))
+                return with_positional_names(output.select(_rows(output)))
+            case Group():
+                return self._group(node)
+            case Table():
+                return None
+        assert_never(node)
+
+    def _form(self, node: Arrangement | Group | View, form: LinearForm) -> pa.Table | None:
+        """The rows that the branches of a linear form give, prepared for the node."""
+        parts = []
+        for branch in form.branches:
+            change = self._changes.get(branch.node)
+            if change is None:
+                continue
+            rows = self._plans.segment(node, branch).run(change.select(_rows(change)))
+            if rows is None:
+                continue
+            if branch.sign < 0:
+                turned = pc.negate(rows.column(WEIGHT))
+                rows = rows.set_column(0, WEIGHT, turned)
+            parts.append(rows)
+        return pa.concat_tables(parts) if parts else None
+
+    def _join(self, node: HalfJoin) -> pa.Table | None:
+        change = self._changes.get(node.change)
+        if change is None:
+            return None
+        extra = []
+        if node.moment is Moment.AFTER and node.against in self._changes:
+            extra = [self._changes[node.against]]
+        trace = self._context.traces[node.against]
+        reader = TraceReader.of_trace(trace, self._context.store, extra=extra)
+        tables = []
+        rows = 0
+        for table in join_batches(change, reader, SIDES[node.change_side]):
+            rows += len(table)
+            if rows > MAXIMUM_JOIN_ROWS:
+                raise TooLargeError(f"a join of this step gives more than {rows} rows")
+            tables.append(table)
+        return with_positional_names(pa.concat_tables(tables)) if tables else None
+
+    def _group(self, node: Group) -> pa.Table | None:
+        outputs = []
+        accumulators = accumulators_of(node)
+        if self._context.announces(node):
+            first = empty_buffers(accumulators)
+            outputs.append(first.add_column(0, WEIGHT, pa.array([1], pa.int64())))
+        rows = self._form(node, node.form)
+        if rows is not None:
+            state, output = aggregate_change(
+                rows, self._before(node.id), accumulators, _existence(node)
+            )
+            self._states[node.id] = state
+            outputs.append(output)
+        if not outputs:
+            return None
+        return with_positional_names(pa.concat_tables(outputs).select(output_columns(node)))
+
+    def _before(self, key: str) -> TraceReader:
+        return TraceReader.of_trace(self._context.traces[key], self._context.store)
+
+
+def _existence(node: Group) -> Existence:
+    return Existence.WITH_ROWS if node.keys else Existence.ALWAYS
+
+
+def write_table(context: StepContext, key: str, table: pa.Table) -> Run:
+    """Write an arranged change as a run; it is not yet durable."""
+    numbers = itertools.count()
+    return context.store.write_run(
+        table, lambda: context.path(key, f"{next(numbers):05}.arrow"), Durability.DEFERRED
+    )
+
+
+def _rows(table: pa.Table) -> list[str]:
+    """The weight and the payload columns, without hashes."""
+    return [WEIGHT, *(name for name in table.column_names if not name.startswith("_"))]

@@ -1,0 +1,167 @@
+"""What each node of a circuit needs to run: its file layout, accumulators and compiled segments.
+
+Everything here is derived from the node alone and kept for as long as the node lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import AggregateFunction, Measure
+from rekindle.circuit.nodes import Arrangement, Group, Node, Table, View
+from rekindle.circuit.stages import Branch
+from rekindle.errors import RekindleError
+from rekindle.frontends.spark_sql.aggregates import wraps_around
+from rekindle.frontends.spark_sql.jvm import type_text
+from rekindle.frontends.spark_sql.scalars import CatalystScalar
+from rekindle.kernels.accumulators import (
+    Accumulator,
+    BooleanExtreme,
+    CountNonNull,
+    CountRows,
+    Extreme,
+)
+from rekindle.kernels.aggregate import aggregate_layout
+from rekindle.kernels.moments import Comoments, Moments
+from rekindle.kernels.sums import (
+    AverageDecimal,
+    AverageDouble,
+    AverageInteger,
+    Overflow,
+    SumDecimal,
+    SumDouble,
+    SumInteger,
+)
+from rekindle.spark.segment import Channel, Segment
+from rekindle.spark.stages import Generated, Lowered, Lowering
+from rekindle.spark.types import data_type, payload_schema
+from rekindle.traces.layout import TraceLayout
+from rekindle.traces.values import Weight
+
+
+def layout_of(node: Table | Arrangement | Group | View) -> TraceLayout:
+    """The layout of the trace that the node keeps."""
+    if isinstance(node, Group):
+        keys = Schema(node.schema.fields[: len(node.keys)])
+        return aggregate_layout(payload_schema(keys), accumulators_of(node))
+    return TraceLayout((Weight(),), payload_schema(node.schema))
+
+
+def accumulators_of(group: Group) -> tuple[Accumulator, ...]:
+    """The accumulators of a group's measures; their inputs are the columns x0, x1..."""
+    found = []
+    position = 0
+    for measure in group.measures:
+        width = len(measure.arguments)
+        inputs = tuple(f"x{i}" for i in range(position, position + width))
+        found.append(_accumulator(measure, inputs))
+        position += width
+    return tuple(found)
+
+
+def _accumulator(measure: Measure, inputs: tuple[str, ...]) -> Accumulator:
+    argument = measure.arguments[0].type if measure.arguments else ""
+    match measure.function:
+        case AggregateFunction.COUNT:
+            return CountNonNull(inputs) if inputs else CountRows()
+        case AggregateFunction.SUM if argument.startswith("decimal"):
+            return SumDecimal(inputs, *_buffer_decimal(measure))
+        case AggregateFunction.SUM if argument in ("float", "double"):
+            return SumDouble(inputs)
+        case AggregateFunction.SUM:
+            overflow = Overflow.WRAP if wraps_around(measure) else Overflow.RAISE
+            return SumInteger(inputs, overflow)
+        case AggregateFunction.AVERAGE if argument.startswith("decimal"):
+            return AverageDecimal(inputs, *_buffer_decimal(measure))
+        case AggregateFunction.AVERAGE if argument in ("float", "double"):
+            return AverageDouble(inputs)
+        case AggregateFunction.AVERAGE:
+            return AverageInteger(inputs)
+        case AggregateFunction.MOMENTS:
+            return Moments(inputs)
+        case AggregateFunction.COMOMENTS:
+            return Comoments(inputs)
+        case AggregateFunction.ALL:
+            return BooleanExtreme(inputs, Extreme.LEAST)
+        case AggregateFunction.ANY:
+            return BooleanExtreme(inputs, Extreme.GREATEST)
+
+
+def _buffer_decimal(measure: Measure) -> tuple[int, int]:
+    """Precision and scale of the sum in Spark's buffer."""
+    buffer = data_type(type_text(_finish(measure).inputs[0].dataType()))
+    return int(getattr(buffer, "precision")), int(getattr(buffer, "scale"))  # noqa: B009
+
+
+def _finish(measure: Measure) -> CatalystScalar:
+    if not isinstance(measure.finish, CatalystScalar):
+        raise RekindleError(f"Spark cannot finish the aggregate {measure.name}")
+    return measure.finish
+
+
+def buffer_names(group: Group) -> list[str]:
+    """The buffer columns that Spark's last expressions read; some accumulators know more."""
+    return [
+        f"b{i}_{j}"
+        for i, measure in enumerate(group.measures)
+        for j in range(len(_finish(measure).inputs))
+    ]
+
+
+def output_columns(group: Group) -> list[str]:
+    """The columns of a group's output, in the order that its `Finish` stage reads them."""
+    return ["_weight", *(f"c{i}" for i in range(len(group.keys))), *buffer_names(group)]
+
+
+def with_positional_names(table: pa.Table) -> pa.Table:
+    """`_weight`, then c0, c1..., whatever the columns were called."""
+    return table.rename_columns(["_weight", *(f"c{i}" for i in range(table.num_columns - 1))])
+
+
+class Plans:
+    """Compiled work of the nodes of one database."""
+
+    def __init__(
+        self,
+        lowering: Lowering,
+        channel: Channel,
+        generate: Callable[[pa.Table, Generated], pa.Table],
+    ) -> None:
+        self.lowering = lowering
+        self._channel = channel
+        self._generate = generate
+        self._lowered: dict[tuple[str, str], list[Lowered]] = {}
+        self._segments: dict[tuple[str, str], Segment] = {}
+        self._layouts: dict[str, TraceLayout] = {}
+
+    def layout(self, node: Table | Arrangement | Group | View) -> TraceLayout:
+        if node.id not in self._layouts:
+            self._layouts[node.id] = layout_of(node)
+        return self._layouts[node.id]
+
+    def lowered(self, node: Table | Arrangement | Group | View, branch: Branch) -> list[Lowered]:
+        """A branch's stages and the node's preparation."""
+        key = (node.id, branch.text)
+        if key not in self._lowered:
+            stages = self.lowering.branch(branch)
+            self._lowered[key] = [*stages, *self.lowering.preparation(node)]
+        return self._lowered[key]
+
+    def segment(self, node: Table | Arrangement | Group | View, branch: Branch) -> Segment:
+        """The same, compiled into the driver."""
+        key = (node.id, branch.text)
+        if key not in self._segments:
+            self._segments[key] = Segment(
+                self.lowering.catalyst, self._channel, self.lowered(node, branch), self._generate
+            )
+        return self._segments[key]
+
+    def forget(self, node: Node) -> None:
+        """Let go of a node that was dropped."""
+        self._layouts.pop(node.id, None)
+        for cache in (self._lowered, self._segments):
+            for key in [key for key in cache if key[0] == node.id]:
+                del cache[key]

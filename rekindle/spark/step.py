@@ -1,0 +1,69 @@
+"""One step: the changes of the tables become the changes of every node they reach.
+
+The nodes are visited once, inputs first; a node none of whose inputs changed is not visited. Where
+the work happens is the placement: `inline.py` runs kernels in the driver on tables in memory,
+`distributed.py` runs the same kernels in Spark tasks on files. Both give, for each node that keeps
+an integral, the run that its trace grows by.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rekindle.circuit.circuit import Circuit
+from rekindle.circuit.nodes import Group, Node
+from rekindle.errors import RekindleError
+from rekindle.traces.segment import Run
+from rekindle.traces.store import Store
+from rekindle.traces.trace import Trace
+
+
+class Placement(enum.Enum):
+    """Where the kernels of a step run."""
+
+    INLINE = "inline"
+    SPARK = "spark"
+
+
+class TooLargeError(RekindleError):
+    """A step that outgrew the driver while it ran; it is run again on Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStep:
+    """What one node did in a step."""
+
+    rows_in: int
+    rows_out: int
+    seconds: float
+    placement: Placement
+
+
+@dataclass(slots=True)
+class StepResult:
+    """The runs by which traces grow, and what each visited node did."""
+
+    runs: dict[str, Run] = field(default_factory=dict)
+    nodes: dict[str, NodeStep] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What a step reads: the circuit, the traces before it, and where files go."""
+
+    circuit: Circuit
+    traces: Mapping[str, Trace]
+    store: Store
+    epoch: int
+    fresh: frozenset[str] = frozenset()
+    """Nodes that this step fills for the first time."""
+
+    def path(self, node: str, part: str) -> str:
+        """The name of a file, fixed by operator, epoch and part."""
+        return f"data/{node}/e{self.epoch:010}-{part}"
+
+    def announces(self, node: Node) -> bool:
+        """Does the node give a row before any input: a new group without keys?"""
+        return isinstance(node, Group) and not node.keys and node.id in self.fresh
