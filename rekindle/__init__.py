@@ -1,0 +1,32 @@
+"""Rekindle keeps Spark views fresh by computing on changes only.
+
+The names below are imported when they are first used: Spark's Python workers import parts of this
+package for every task and need none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rekindle.errors import RekindleError
+    from rekindle.runtime.database import Database, connect
+    from rekindle.runtime.transaction import Transaction
+
+__all__ = ["Database", "RekindleError", "Transaction", "connect"]
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Database": "rekindle.runtime.database",
+    "RekindleError": "rekindle.errors",
+    "Transaction": "rekindle.runtime.transaction",
+    "connect": "rekindle.runtime.database",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rekindle' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

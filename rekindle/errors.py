@@ -80,12 +80,14 @@ class PrerequisiteError(RekindleError):
     """A prerequisite of the machine that is missing, such as Java."""
 
 
-def unknown_name(kind: str, name: str, available: Iterable[str]) -> UnknownNameError:
+def unknown_name(
+    kind: str, name: str, available: Iterable[str], owner: str = ""
+) -> UnknownNameError:
     """An `UnknownNameError` that lists the names there are and suggests the nearest."""
     names = sorted(available)
     nearest = get_close_matches(name, names, n=1)
     return UnknownNameError(
-        f"unknown {kind} '{name}'",
+        f"unknown {kind} '{name}'" + (f" of '{owner}'" if owner else ""),
         detail=f"available: {', '.join(names) if names else 'none'}",
         hint=f"did you mean '{nearest[0]}'?" if nearest else "",
     )

@@ -55,6 +55,11 @@ class Contents:
         frame = self._frame(kernel, payload_schema(schema), rows)
         return self._opaque(name, self._decoded(frame, schema), struct_of(schema))
 
+    def of_table(self, name: str, schema: Schema, rows: pa.Table) -> DataFrame:
+        """Given arranged rows, as if they were all the contents of the table."""
+        frame = self._catalyst.spark.createDataFrame(repeated(rows, len(schema)))
+        return self._opaque(name, self._decoded(frame, schema), struct_of(schema))
+
     def changes(self, schema: Schema, trace: Trace, changes: Sequence[Change]) -> DataFrame:
         """Rows with `_epoch` and `_weight`, for each of the given changes."""
         store = self._store

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, YearMonthIntervalType
 
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.spark.stages import Generated, Lowered, Rowwise
+from rekindle.spark.types import data_type
 from rekindle.traces.arrays import KEY
 from rekindle.traces.consolidate import consolidate
 from rekindle.traces.layout import TraceLayout
@@ -231,6 +232,13 @@ def sum_of(trace: Trace, change: Trace | None) -> Trace:
 def spark_schema(schema: pa.Schema) -> StructType:
     """The Spark schema of stored columns."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def encoded_column(column: Column, type_: str) -> Column:
+    """A column of the given type in its stored form."""
+    if isinstance(data_type(type_), YearMonthIntervalType):
+        return column.cast("interval month").cast("int")
+    return column
 
 
 def _unchanged(catalyst: Catalyst, column: JavaObject, target: JavaObject) -> JavaObject:

@@ -66,7 +66,8 @@ def hashes(
         for expression in expressions
         for attribute in items(expression.references().toSeq())
     }
-    resolved = _resolve(catalyst, parts, list(attributes.values()))
+    # A product has no key and a global aggregate no group: one constant key for all rows.
+    resolved = _resolve(catalyst, parts, list(attributes.values())) or [catalyst.literal("0")]
     hash_ = catalyst.expression("XxHash64")
     first, second = (hash_(catalyst.seq(resolved), seed) for seed in SEEDS)
     return first, second

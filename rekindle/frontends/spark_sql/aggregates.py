@@ -92,9 +92,12 @@ def measure_of(
 
 def _evaluation_mode(function: JavaObject) -> str:
     """ANSI, LEGACY or TRY for the functions that can overflow, else nothing."""
-    if simple_name(function) not in ("Sum", "Average"):
-        return ""
-    return str(function.evalContext().evalMode())
+    match simple_name(function):
+        case "Sum":
+            return str(function.evalContext().evalMode())
+        case "Average":
+            return str(function.evalMode())
+    return ""
 
 
 def wraps_around(measure: Measure) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from rekindle.errors import StatementError, UnknownNameError, UnsupportedError
+from rekindle.errors import StatementError, UnsupportedError, unknown_name
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 
 VOLATILE = {
@@ -91,8 +91,16 @@ def parse(catalyst: Catalyst, text: str) -> JavaObject:
         ) from error
 
 
-def resolve(catalyst: Catalyst, plan: JavaObject, scope: Mapping[str, JavaObject]) -> DataFrame:
-    """The DataFrame of an unresolved plan in which `scope` gives names their plans."""
+def resolve(
+    catalyst: Catalyst,
+    plan: JavaObject,
+    scope: Mapping[str, JavaObject],
+    known: Iterable[str] = (),
+) -> DataFrame:
+    """The DataFrame of an unresolved plan in which `scope` gives names their plans.
+
+    `known` are the names an error should offer; those of `scope` when left out.
+    """
     alias = catalyst.module("org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias")
     relations = [
         catalyst.jvm.scala.Tuple3(name, alias.apply(name, leaf), catalyst.none())
@@ -102,20 +110,16 @@ def resolve(catalyst: Catalyst, plan: JavaObject, scope: Mapping[str, JavaObject
     try:
         return catalyst.dataframe(scoped)
     except AnalysisException as error:
-        raise _explain(error, scope) from error
+        raise _explain(error, list(known) or list(scope)) from error
 
 
-def _explain(error: AnalysisException, scope: Mapping[str, JavaObject]) -> Exception:
+def _explain(error: AnalysisException, known: Iterable[str]) -> Exception:
     condition = error.getCondition() or ""
     message = str(error).split("SQLSTATE")[0].strip().rstrip(";")
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         parameters: Any = error.getMessageParameters() or {}
         name = str(parameters.get("relationName", "")).strip("`")
-        return UnknownNameError(
-            f"unknown table or view '{name}'",
-            detail=f"available: {', '.join(sorted(scope)) or 'none'}",
-            hint="create it first with CREATE TABLE or CREATE MATERIALIZED VIEW",
-        )
+        return unknown_name("table or view", name, known)
     return StatementError("the query cannot be resolved", detail=message)
 
 

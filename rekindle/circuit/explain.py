@@ -1,0 +1,122 @@
+"""Explain: what keeps a view fresh, as text, JSON and a drawing.
+
+An explanation covers the nodes that a view depends on. For each it gives the linearity and the
+strategy that follows from it, the linear stages that run fused in front of it, the integrals it
+reads, who shares it, what it stores and what its last step did. Together with the derivation
+(`rekindle.incremental.pipeline.trace_steps`) it leads from the query to the running circuit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.circuit.circuit import Circuit
+from rekindle.circuit.drawing import draw
+from rekindle.circuit.explain_nodes import ExplainedNode, NodeFacts, describe
+from rekindle.circuit.explain_text import to_text
+from rekindle.errors import DefinitionError
+
+__all__ = ["Explanation", "NodeFacts", "explain"]
+
+
+def explain(
+    circuit: Circuit,
+    root: str,
+    facts: Mapping[str, NodeFacts],
+    *,
+    name: str | None = None,
+    derivation: Iterable[tuple[str, str]] = (),
+) -> Explanation:
+    """The explanation of the node `root` and all that it depends on.
+
+    `facts` may lack nodes: what is not known is left out. `name` is for a view whose node has
+    several names.
+    """
+    if root not in circuit.nodes:
+        raise DefinitionError(
+            f"the circuit has no node '{root}'", detail=f"nodes: {', '.join(circuit.nodes)}"
+        )
+    nodes = describe(circuit, root, facts)
+    title = nodes[0].label if name is None else f"{nodes[0].kind} {name}"
+    return Explanation(title, nodes, tuple(derivation))
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The nodes behind a view, the view first; `str()`, `json()` and `svg()` show them.
+
+    `derivation` holds the steps from the query to its incremental form, if they were given.
+    """
+
+    title: str
+    nodes: tuple[ExplainedNode, ...]
+    derivation: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return to_text(self.title, self.nodes, self.derivation)
+
+    def json(self) -> str:
+        """Everything, as JSON."""
+        content = {
+            "title": self.title,
+            "root": self.nodes[0].id,
+            "nodes": [_node_json(node) for node in self.nodes],
+            "derivation": [{"step": step, "text": text} for step, text in self.derivation],
+        }
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+
+    def svg(self) -> str:
+        """A drawing of the circuit, tables on the left and the view on the right."""
+        return draw(self.title, self.nodes)
+
+
+def _node_json(node: ExplainedNode) -> dict[str, Any]:
+    facts = node.facts
+    state = {"rows": facts.rows_stored, "bytes": facts.bytes_stored, "runs": facts.runs}
+    last_step = {
+        "epoch": facts.epoch,
+        "rows_in": facts.rows_in,
+        "rows_out": facts.rows_out,
+        "seconds": facts.seconds if facts.seconds is None or math.isfinite(facts.seconds) else None,
+        "placement": facts.placement,
+    }
+    return {
+        "id": node.id,
+        "number": node.number,
+        "kind": node.kind,
+        "label": node.label,
+        "linearity": node.linearity.value,
+        "strategy": node.strategy.value,
+        "how": node.how,
+        "why": node.why,
+        "inputs": [{"id": link.source, "role": link.role.value} for link in node.links],
+        "stages": [
+            {"of": list(fused.sources), "sign": fused.sign, "stages": list(fused.stages)}
+            for fused in node.fused
+        ],
+        "reads": list(node.reads),
+        "keys": list(node.keys),
+        "shared": len(node.readers),
+        "readers": list(node.readers),
+        "views": list(node.views),
+        "join": None
+        if node.half is None
+        else {
+            "number": node.half.join,
+            "half": node.half.number,
+            "other_half": node.half.partner,
+            "condition": node.half.condition,
+            "formula": node.half.formula,
+        },
+        "state": _known(state),
+        "last_step": _known(last_step),
+    }
+
+
+def _known(values: dict[str, Any]) -> dict[str, Any] | None:
+    """The values, or None when none of them is known."""
+    return values if any(value is not None for value in values.values()) else None

@@ -1,0 +1,524 @@
+"""The public face: a database of tables and views that are always fresh."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from rekindle.circuit.explain import Explanation, NodeFacts, explain
+from rekindle.circuit.nodes import Table
+from rekindle.errors import (
+    ClosedError,
+    ConstraintError,
+    DefinitionError,
+    HistoryError,
+    StatementError,
+    UnsupportedError,
+)
+from rekindle.frontends.spark_sql.analyse import Leaves, parse, resolve
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.incremental.pipeline import trace_steps
+from rekindle.runtime.check import CheckReport, compare
+from rekindle.runtime.contents import Contents
+from rekindle.runtime.definitions import Definitions, mentioned
+from rekindle.runtime.dml import Statements
+from rekindle.runtime.engine import Engine, LastStep
+from rekindle.runtime.lock import WriterLock
+from rekindle.runtime.log import CommitLog
+from rekindle.runtime.state import Change, Entry, TableEntry, ViewEntry
+from rekindle.runtime.statements import CreateView, Drop, read_statement
+from rekindle.runtime.transaction import Transaction
+from rekindle.spark.frames import Frames
+from rekindle.spark.plans import Plans
+from rekindle.spark.segment import Channel
+from rekindle.spark.session import local_session
+from rekindle.spark.stages import Lowering
+from rekindle.spark.step import Placement
+from rekindle.spark.types import check_storable, schema_of, struct_of
+from rekindle.traces.arrays import KEY, integers
+from rekindle.traces.reader import TraceReader
+from rekindle.traces.store import Store
+
+
+class Database:
+    """Tables, views over them, and the transactions that change both. Made by `connect`."""
+
+    def __init__(
+        self, path: str, spark: SparkSession | None, *, writable: bool, retain: int | None
+    ) -> None:
+        self.path = path
+        store = Store(path)
+        log = CommitLog(store)
+        if not writable and not log.exists():
+            raise DefinitionError(
+                f"there is no database at '{path}'",
+                hint="open it once with rekindle.connect(path) to create it",
+            )
+        local = "://" not in path or path.startswith("file://")
+        self._lock = WriterLock(store.root) if writable and local else None
+        try:
+            state = log.load() if log.exists() else log.create()
+            self.spark = local_session() if spark is None else spark
+            self._catalyst = Catalyst(self.spark)
+            self._leaves = Leaves(self._catalyst)
+            self._frames = Frames(self._catalyst)
+            self._channel = Channel(self._catalyst)
+            plans = Plans(Lowering(self._catalyst), self._channel, self._frames.generate)
+            self._engine = Engine(store, log, state, plans, self._frames)
+            self._engine.retention = retain
+            self._definitions = Definitions(self._catalyst, self._leaves)
+            self._contents = Contents(self._catalyst, self._frames, self._leaves, store)
+            self._statements = Statements(
+                self._catalyst, self._engine.table_node, self._query, self._rows_of_keys
+            )
+            self._transaction: Transaction | None = None
+            self._writable = writable
+            self._closed = False
+            self._restore()
+            if writable:
+                self._engine.collect()
+        except BaseException:
+            if self._lock is not None:
+                self._lock.release()
+            raise
+
+    def _restore(self) -> None:
+        for entry in self._engine.state.entries.values():
+            self._leaves.add(entry.name, struct_of(entry.schema))
+            if isinstance(entry, TableEntry):
+                self._engine.restore_table(entry)
+            else:
+                self._engine.restore_view(entry, self._definitions.term(entry))
+
+    # ---- statements ------------------------------------------------------------------------
+
+    def sql(self, statement: str) -> DataFrame:
+        """Run one SQL statement; gives its rows, or the epoch that it made."""
+        self._check_open()
+        match read_statement(statement):
+            case CreateView() as create:
+                return self._run_create_view(create)
+            case Drop() as drop:
+                return self._run_drop(drop)
+        plan = parse(self._catalyst, statement)
+        kind = simple_name(plan)
+        match kind:
+            case "CreateTable":
+                return self._run_create_table(plan)
+            case "InsertIntoStatement":
+                return self._run_dml(self._statements.insert, plan)
+            case "DeleteFromTable":
+                return self._run_dml(self._statements.delete, plan)
+            case "UpdateTable":
+                return self._run_dml(self._statements.update, plan)
+            case "MergeIntoTable":
+                return self._run_dml(self._statements.merge, plan)
+            case "ShowTables" | "ShowViews":
+                return self._show(views=kind == "ShowViews")
+            case "DescribeRelation":
+                return self._describe(plan)
+        if _is_command(plan):
+            raise StatementError(
+                f"the statement {statement.split()[0].upper()} is not run by a Rekindle database",
+                hint="use CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, DELETE, UPDATE, "
+                "MERGE, SHOW TABLES, DESCRIBE or a query; use db.spark for anything else",
+            )
+        return self._query(plan, None, None)
+
+    def _run_create_view(self, create: CreateView) -> DataFrame:
+        policy = create.options.get("policy", "first_order")
+        unknown = sorted(set(create.options) - {"policy"})
+        if unknown:
+            raise DefinitionError(
+                f"unknown option '{unknown[0]}' of view '{create.name}'", detail="known: policy"
+            )
+        if policy != "first_order":
+            raise UnsupportedError(
+                f"the policy '{policy}' is not available",
+                detail="available: first_order",
+            )
+        if create.lenient and self._engine.state.knows(create.name):
+            return self._epoch_frame()
+        if create.replace and self._engine.state.knows(create.name):
+            self.drop_view(create.name)
+        self.create_view(create.name, create.query)
+        return self._epoch_frame()
+
+    def _run_drop(self, drop: Drop) -> DataFrame:
+        if drop.lenient and not self._engine.state.knows(drop.name):
+            return self._epoch_frame()
+        if drop.is_view:
+            self.drop_view(drop.name)
+        else:
+            self.drop_table(drop.name)
+        return self._epoch_frame()
+
+    def _run_create_table(self, plan: JavaObject) -> DataFrame:
+        name = str(items(plan.name().nameParts())[-1])
+        if plan.ignoreIfExists() and self._engine.state.knows(name):
+            return self._epoch_frame()
+        struct = T.StructType.fromJson(json.loads(plan.tableSchema().json()))
+        for field in struct.fields:
+            if field.metadata.get("CURRENT_DEFAULT"):
+                raise DefinitionError(
+                    f"column '{field.name}' of '{name}' has a DEFAULT, which is not supported"
+                )
+        key: list[str] = []
+        for constraint in items(plan.tableSpec().constraints()):
+            if simple_name(constraint) != "PrimaryKeyConstraint":
+                raise DefinitionError(
+                    f"the constraint {constraint.toString()} of '{name}' is not supported",
+                    detail="supported: PRIMARY KEY, NOT NULL",
+                )
+            key = [str(column) for column in items(constraint.columns())]
+        self.create_table(name, struct, primary_key=key)
+        return self._epoch_frame()
+
+    def _run_dml(self, run: Any, plan: JavaObject) -> DataFrame:
+        if self._transaction is not None:
+            run(self._transaction, plan)
+        else:
+            with self.transaction() as tx:
+                run(tx, plan)
+        return self._epoch_frame()
+
+    def _show(self, *, views: bool) -> DataFrame:
+        rows = [
+            (e.name, "view" if isinstance(e, ViewEntry) else "table", len(e.schema))
+            for e in self._engine.state.entries.values()
+            if isinstance(e, ViewEntry) or not views
+        ]
+        return self.spark.createDataFrame(rows, "name string, kind string, columns int")
+
+    def _describe(self, plan: JavaObject) -> DataFrame:
+        parts = items(plan.relation().multipartIdentifier())
+        entry = self._engine.state.entry(str(parts[-1]))
+        key = entry.key if isinstance(entry, TableEntry) else ()
+        rows = [
+            (f.name, f.type, "" if f.nullable else "NOT NULL", "PRIMARY KEY" if i in key else "")
+            for i, f in enumerate(entry.schema)
+        ]
+        return self.spark.createDataFrame(rows, "column string, type string, null string, key string")
+
+    def _epoch_frame(self) -> DataFrame:
+        return self.spark.createDataFrame([(self.epoch,)], "epoch bigint")
+
+    # ---- definitions -----------------------------------------------------------------------
+
+    def create_table(
+        self, name: str, schema: T.StructType | str, primary_key: Sequence[str] = ()
+    ) -> None:
+        """Create a table; `schema` is a Spark schema or its DDL text."""
+        self._check_writable()
+        self._check_new(name)
+        struct = T._parse_datatype_string(schema) if isinstance(schema, str) else schema
+        if not isinstance(struct, T.StructType) or not struct.fields:
+            raise DefinitionError(f"table '{name}' needs columns", hint="such as 'id bigint'")
+        names = [field.name.lower() for field in struct.fields]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise DefinitionError(f"table '{name}' has several columns called '{twice[0]}'")
+        reserved = [n for n in names if n in ("_weight", "_epoch")]
+        if reserved:
+            raise DefinitionError(f"table '{name}' cannot have a column called '{reserved[0]}'")
+        for column in primary_key:
+            if column.lower() not in names:
+                raise DefinitionError(
+                    f"the primary key of '{name}' names the column '{column}', which it lacks",
+                    detail=f"columns: {', '.join(f.name for f in struct.fields)}",
+                )
+        key = tuple(names.index(column.lower()) for column in primary_key)
+        for i, field in enumerate(struct.fields):
+            check_storable(field.dataType, field.name)
+            if i in key:
+                field.nullable = False
+        plain = T.StructType([T.StructField(f.name, f.dataType, f.nullable) for f in struct.fields])
+        incarnation = secrets.token_hex(8)
+        table = Table(name, schema_of(plain), key, incarnation)
+        self._engine.create_table(TableEntry(name, table.schema, key, incarnation, table.id))
+        self._leaves.add(name, plain)
+
+    def create_view(self, name: str, definition: str | DataFrame) -> None:
+        """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it."""
+        self._check_writable()
+        self._check_new(name)
+        entry, term = (
+            self._definitions.of_sql(name, definition)
+            if isinstance(definition, str)
+            else self._definitions.of_frame(name, definition)
+        )
+        self._engine.create_view(entry, term)
+        self._leaves.add(name, struct_of(entry.schema))
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table that no view reads."""
+        self._drop(name, TableEntry)
+
+    def drop_view(self, name: str) -> None:
+        """Drop a view that no other view reads, and free its state."""
+        self._drop(name, ViewEntry)
+
+    def _drop(self, name: str, kind: type[Entry]) -> None:
+        self._check_writable()
+        entry = self._engine.state.entry(name)
+        if not isinstance(entry, kind):
+            word = "view" if isinstance(entry, ViewEntry) else "table"
+            raise DefinitionError(f"'{name}' is a {word}", hint=f"use DROP {word.upper()} {name}")
+        readers = self._engine.readers_of(entry.name)
+        if readers:
+            raise ConstraintError(
+                f"'{name}' cannot be dropped: it is read by {', '.join(readers)}",
+                hint="drop those views first",
+            )
+        self._engine.drop(entry)
+        self._leaves.remove(entry.name)
+
+    def _check_new(self, name: str) -> None:
+        if self._engine.state.knows(name):
+            raise DefinitionError(
+                f"'{name}' exists already", hint="drop it first, or choose another name"
+            )
+        if "/" in name or not name:
+            raise DefinitionError(f"'{name}' is not a name for a table or view")
+
+    # ---- changes ---------------------------------------------------------------------------
+
+    def transaction(self) -> Transaction:
+        """Begin a transaction; it commits at the end of its `with` block."""
+        self._check_writable()
+        if self._transaction is not None:
+            raise StatementError(
+                "a transaction is already open", hint="end it before you begin another"
+            )
+        self._transaction = Transaction(
+            self._engine, self._statements.encode_by_name, self._end_transaction
+        )
+        return self._transaction
+
+    def _end_transaction(self) -> None:
+        self._transaction = None
+
+    @property
+    def epoch(self) -> int:
+        """The number of the last committed epoch."""
+        return self._refreshed().state.epoch
+
+    def collect(self) -> list[str]:
+        """Remove files that nothing needs now; gives their names."""
+        self._check_writable()
+        return self._engine.collect()
+
+    # ---- reading ---------------------------------------------------------------------------
+
+    def table(self, name: str, epoch: int | None = None) -> DataFrame:
+        """The contents of a table or view, now or as of an epoch."""
+        state = self._refreshed().state
+        entry = state.entry(name)
+        undone: tuple[Change, ...] = ()
+        if epoch is not None:
+            if isinstance(entry, ViewEntry) and epoch < entry.created:
+                raise HistoryError(
+                    f"view '{entry.name}' did not exist at epoch {epoch}",
+                    detail=f"it was created at epoch {entry.created}",
+                )
+            undone = state.changes(entry.name, epoch) if epoch != state.epoch else ()
+        return self._contents.table(entry.name, entry.schema, state.traces[entry.node], undone)
+
+    def changes(self, name: str, since: int = 0) -> DataFrame:
+        """The changes of a table or view after an epoch: its columns, `_epoch` and `_weight`."""
+        state = self._refreshed().state
+        entry = state.entry(name)
+        return self._contents.changes(
+            entry.schema, state.traces[entry.node], state.changes(entry.name, since)
+        )
+
+    def explain(self, name: str) -> Explanation:
+        """How a view is kept: its nodes, their strategies, their state and their last step."""
+        self._check_open()
+        entry = self._engine.state.entry(name)
+        term = self._engine.terms.get(entry.name)
+        return explain(
+            self._engine.circuit,
+            entry.node,
+            {key: self._facts(key) for key in self._engine.circuit.nodes},
+            derivation=() if term is None else tuple(trace_steps(term)),
+        )
+
+    def _facts(self, key: str) -> NodeFacts:
+        trace = self._engine.state.traces.get(key)
+        step = self._engine.steps.get(key)
+        last = self._engine.last
+        return NodeFacts(
+            rows_stored=None if trace is None else trace.rows,
+            bytes_stored=None if trace is None else sum(s.size for s in trace.segments),
+            runs=None if trace is None else len(trace.readable_runs),
+            rows_in=None if step is None else step.rows_in,
+            rows_out=None if step is None else step.rows_out,
+            seconds=None if step is None else step.seconds,
+            placement=None if step is None else step.placement.value,
+            epoch=None if last is None or key not in last.nodes else last.epoch,
+        )
+
+    @property
+    def last_step(self) -> LastStep | None:
+        """What the last transaction of this connection did, node by node."""
+        return self._engine.last
+
+    def check(self, name: str) -> CheckReport:
+        """Recompute a view with Spark and compare; raises `CheckError` on a difference."""
+        state = self._refreshed().state
+        entry = state.entry(name)
+        if not isinstance(entry, ViewEntry):
+            raise DefinitionError(f"'{name}' is a table and has nothing to recompute")
+        return compare(entry.name, state.epoch, self.table(entry.name), self.recompute(entry.name))
+
+    def recompute(self, name: str) -> DataFrame:
+        """The view's query, evaluated by Spark on the current tables, from scratch."""
+        entry = self._engine.state.entry(name)
+        if not isinstance(entry, ViewEntry):
+            raise DefinitionError(f"'{name}' is a table and has nothing to recompute")
+        return self._definitions.recomputation(entry, self.table)
+
+    @property
+    def tables(self) -> list[str]:
+        """Names of the tables."""
+        return [e.name for e in self._engine.state.entries.values() if isinstance(e, TableEntry)]
+
+    @property
+    def views(self) -> list[str]:
+        """Names of the views."""
+        return [e.name for e in self._engine.state.entries.values() if isinstance(e, ViewEntry)]
+
+    def place(self, placement: str | None) -> None:
+        """Force where steps run, 'inline' or 'spark'; None lets each step decide."""
+        self._engine.placement = None if placement is None else Placement(placement)
+
+    # ---- the end ---------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the connection and let another writer in. Spark goes on."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._transaction is not None:
+            self._transaction.rollback()
+        self._channel.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ---- inside ----------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(
+                f"the connection to '{self.path}' is closed", hint="call rekindle.connect again"
+            )
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if not self._writable:
+            raise ClosedError(
+                f"the connection to '{self.path}' is for reading",
+                hint="open it with rekindle.connect(path)",
+            )
+
+    def _refreshed(self) -> Engine:
+        """The engine; a reader first follows what has been committed since."""
+        self._check_open()
+        if not self._writable:
+            state = self._engine.log.follow(self._engine.state)
+            if state.entries.keys() != self._engine.state.entries.keys():
+                self._follow_definitions(state.entries)
+            self._engine.state = state
+        return self._engine
+
+    def _follow_definitions(self, entries: Mapping[str, Entry]) -> None:
+        for name in self._engine.state.entries:
+            if name not in entries:
+                self._leaves.remove(name)
+        for name, entry in entries.items():
+            if name not in self._engine.state.entries:
+                self._leaves.add(name, struct_of(entry.schema))
+
+    def _query(self, plan: JavaObject, frame: DataFrame | None, node: Table | None) -> DataFrame:
+        """An unresolved plan over current contents; `frame` may stand for the table `node`."""
+        scope = {}
+        for name in mentioned(plan, self._leaves.plans):
+            given = frame is not None and node is not None and name == node.name
+            rows = frame if given else self.table(name)
+            assert rows is not None
+            scope[name] = rows._jdf.queryExecution().analyzed()
+        return resolve(self._catalyst, plan, scope, self._leaves.plans)
+
+    def _rows_of_keys(self, node: Table, columns: pa.Table) -> DataFrame:
+        """The table's rows whose primary keys stand in `columns`, as contents."""
+        weight = pa.array([1] * len(columns), pa.int64())
+        arranged = self._engine.arranged(node, columns.add_column(0, "_weight", weight))
+        trace = self._engine.state.traces[node.id]
+        keys = sorted(set(integers(arranged.column(KEY)).tolist()))
+        found, _ = TraceReader.of_trace(trace, self._engine.store).probe(
+            integers(pa.array(keys, pa.int64()))
+        )
+        return self._contents.of_table(node.name, node.schema, found)
+
+
+def connect(
+    path: str, spark: SparkSession | None = None, *, mode: str = "write", retain: int | None = None
+) -> Database:
+    """Open the database at `path`, or create it.
+
+    One connection at a time may write; any number may read with `mode="read"`. `retain` limits
+    the change history to so many epochs; by default all of it is kept.
+    """
+    if mode not in ("read", "write"):
+        raise DefinitionError(f"unknown mode '{mode}'", detail="available: read, write")
+    if retain is not None and retain < 1:
+        raise DefinitionError("retain must be at least 1 epoch")
+    return Database(str(path), spark, writable=mode == "write", retain=retain)
+
+
+def _is_command(plan: JavaObject) -> bool:
+    with contextlib.suppress(Exception):
+        name = str(plan.getClass().getName())
+        if name.startswith("org.apache.spark.sql.execution.command"):
+            return True
+    commands = {
+        "CreateView",
+        "CreateTableAsSelect",
+        "ReplaceTable",
+        "ReplaceTableAsSelect",
+        "CreateNamespace",
+        "DropNamespace",
+        "DropTable",
+        "DropView",
+        "TruncateTable",
+        "RenameTable",
+        "CacheTable",
+        "AnalyzeTable",
+        "AlterViewAs",
+        "SetCatalogAndNamespace",
+        "CreateMaterializedViewAsSelect",
+        "CreateStreamingTable",
+        "RefreshTable",
+    }
+    kind = simple_name(plan)
+    return kind in commands or kind.startswith(("Alter", "AddColumns", "Show", "Describe"))

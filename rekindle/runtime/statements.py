@@ -1,0 +1,108 @@
+"""What `db.sql` understands beyond Spark's queries: the statements that name database objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rekindle.errors import StatementError
+
+_NAME = r"(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_]\w*))"
+_CREATE_VIEW = re.compile(
+    rf"""\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?MATERIALIZED\s+VIEW\s+
+        (?P<lenient>IF\s+NOT\s+EXISTS\s+)?{_NAME}\s*
+        (?:OPTIONS\s*\((?P<options>[^)]*)\)\s*)?
+        AS\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_DROP = re.compile(
+    rf"\s*DROP\s+(?P<kind>TABLE|(?:MATERIALIZED\s+)?VIEW)\s+(?P<lenient>IF\s+EXISTS\s+)?{_NAME}\s*$",
+    re.IGNORECASE,
+)
+_OPTION = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*'([^']*)'\s*$")
+_COMMENT = re.compile(r"\s*(--[^\n]*(\n|$)|/\*.*?\*/)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [OPTIONS (...)] AS query."""
+
+    name: str
+    query: str
+    options: Mapping[str, str]
+    replace: bool
+    lenient: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """DROP TABLE or DROP [MATERIALIZED] VIEW [IF EXISTS] name."""
+
+    name: str
+    is_view: bool
+    lenient: bool
+
+
+def read_statement(text: str) -> CreateView | Drop | None:
+    """The statement, when it is one of ours; None leaves it to Spark's parser.
+
+    The query keeps its place in the text: what stands before it is blanked out, so that positions
+    in errors are those of the statement the user wrote.
+    """
+    start = 0
+    while found := _COMMENT.match(text, start):
+        start = found.end()
+    body = text[start:]
+    if created := _CREATE_VIEW.match(body):
+        end = start + created.end()
+        blank = re.sub(r"[^\n]", " ", text[:end])
+        return CreateView(
+            name=created["quoted"] or created["plain"],
+            query=blank + text[end:],
+            options=_options(created["options"]),
+            replace=created["replace"] is not None,
+            lenient=created["lenient"] is not None,
+        )
+    if dropped := _DROP.match(body):
+        return Drop(
+            name=dropped["quoted"] or dropped["plain"],
+            is_view="VIEW" in dropped["kind"].upper(),
+            lenient=dropped["lenient"] is not None,
+        )
+    return None
+
+
+def _options(text: str | None) -> dict[str, str]:
+    options = {}
+    for part in (text or "").split(","):
+        if not part.strip():
+            continue
+        found = _OPTION.match(part)
+        if found is None:
+            raise StatementError(
+                f"the option {part.strip()!r} cannot be read",
+                hint="write OPTIONS (name = 'value', ...)",
+            )
+        options[found[1].lower()] = found[2]
+    return options
+
+
+def split_script(script: str) -> list[str]:
+    """The statements of a script, cut at semicolons outside quotes and comments.
+
+    >>> split_script("select ';'; -- a ; b\\n select 2;")
+    ["select ';'", '-- a ; b\\n select 2']
+    """
+    token = re.compile(
+        r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|;", re.DOTALL
+    )
+    parts = []
+    start = 0
+    for found in token.finditer(script):
+        if found[0] == ";":
+            parts.append(script[start : found.start()])
+            start = found.end()
+    parts.append(script[start:])
+    stripped = [part.strip() for part in parts]
+    return [part for part in stripped if _COMMENT.sub("", part).strip()]

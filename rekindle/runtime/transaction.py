@@ -1,0 +1,234 @@
+"""A transaction: changes to any number of tables that become one epoch, or nothing.
+
+Changes are collected as weighted rows and applied together when the block ends without an error.
+Deletions and insertions commute; an upsert reads the table as this transaction has made it so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from rekindle.circuit.nodes import Table
+from rekindle.errors import ClosedError, DefinitionError
+from rekindle.runtime.engine import INLINE_ROWS, Engine, TableChange
+from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
+from rekindle.spark.types import payload_schema
+from rekindle.traces.arrays import KEY, integers
+from rekindle.traces.reader import TraceReader
+
+
+UNKNOWN_ROWS = 8_000_000
+
+
+class FrameEncoder(Protocol):
+    """Turns a user's DataFrame into stored columns of a table, checking its columns."""
+
+    def __call__(self, frame: DataFrame, node: Table) -> DataFrame: ...
+
+
+class Transaction:
+    """Collects changes; use as a context manager."""
+
+    def __init__(
+        self, engine: Engine, encode: FrameEncoder, done: Callable[[], None]
+    ) -> None:
+        self._engine = engine
+        self._encode = encode
+        self._done = done
+        self._rows: dict[str, list[pa.Table]] = {}
+        self._frames: dict[str, list[tuple[DataFrame, int]]] = {}
+        self._ended = False
+
+    # ---- the user's calls ------------------------------------------------------------------
+
+    def insert(self, table: str, rows: Any) -> None:
+        """Add rows."""
+        self._change(table, rows, 1)
+
+    def delete(self, table: str, rows: Any) -> None:
+        """Remove rows, each given in full, as often as it is given."""
+        self._change(table, rows, -1)
+
+    def upsert(self, table: str, rows: Any) -> None:
+        """Add rows, replacing those with the same primary key."""
+        node = self._node(table)
+        if not node.key:
+            raise DefinitionError(
+                f"'{node.name}' has no primary key, so rows cannot be upserted",
+                hint="use insert and delete, or declare PRIMARY KEY (...) on the table",
+            )
+        columns = self._columns(node, rows)
+        columns = _last_of_each_key(columns, node)
+        self.replace(node, columns)
+
+    def apply(self, table: str, changes: Any) -> None:
+        """Add changes: rows with a `_weight` column, negative to remove."""
+        node = self._node(table)
+        if is_frame(changes):
+            changes = changes.toArrow()
+        columns, weights = split_weights(changes, node.schema, node.name)
+        check_not_null(columns, node.schema, node.name)
+        self._add(node, columns, weights)
+
+    # ---- what statements use ---------------------------------------------------------------
+
+    def replace(self, node: Table, columns: pa.Table) -> None:
+        """Remove whatever rows have the keys of `columns`, then add these."""
+        check_not_null(columns, node.schema, node.name)
+        fresh = _weighted(columns, 1)
+        arranged = self._engine.arranged(node, fresh)
+        keys = np.unique(integers(arranged.column(KEY)))
+        pending = [self._engine.arranged(node, rows) for rows in self._rows.get(node.name, [])]
+        self._require_in_memory(node)
+        reader = TraceReader.of_trace(
+            self._engine.state.traces[node.id], self._engine.store, extra=pending
+        )
+        old, _ = reader.probe(keys)
+        if len(old):
+            old = _with_equal_keys(old, arranged, node)
+            weights = pa.array(-integers(old.column(WEIGHT)))
+            self._add(node, old.select(columns.column_names), weights)
+        self._rows.setdefault(node.name, []).append(fresh)
+
+    def _require_in_memory(self, node: Table) -> None:
+        if node.name in self._frames:
+            raise DefinitionError(
+                f"a large change of '{node.name}' cannot be followed by an upsert in the same "
+                "transaction",
+                hint="commit the large change first",
+            )
+
+    def add_frame(self, node: Table, frame: DataFrame, weight: int) -> None:
+        """Add or remove the rows of an encoded frame of c0, c1..."""
+        if self._engine.placement is None:
+            head = frame.limit(INLINE_ROWS + 1).toArrow()
+            if len(head) <= INLINE_ROWS:
+                columns = _stored(head, node)
+                check_not_null(columns, node.schema, node.name)
+                self._add(node, columns, weight)
+                return
+        weighted = frame.select(F.lit(weight).cast("bigint").alias(WEIGHT), "*")
+        self._frames.setdefault(node.name, []).append((weighted, _estimate(frame)))
+
+    # ---- the end ---------------------------------------------------------------------------
+
+    def commit(self) -> int | None:
+        """Apply everything as one epoch; gives its number, or None when nothing was asked."""
+        self._check_open()
+        self._end()
+        changes = {}
+        for name in dict.fromkeys([*self._rows, *self._frames]):
+            node = self._engine.table_node(name)
+            rows = self._rows.get(name)
+            frames = self._frames.get(name, [])
+            if not frames:
+                changes[name] = TableChange(rows=pa.concat_tables(rows or []))
+                continue
+            parts = [frame for frame, _ in frames]
+            size = sum(estimate for _, estimate in frames)
+            if rows:
+                table = pa.concat_tables(rows)
+                parts.append(self._engine.frames.catalyst.spark.createDataFrame(table))
+                size += len(table)
+            union = parts[0]
+            for part in parts[1:]:
+                union = union.union(part)
+            changes[node.name] = TableChange(frame=union, estimate=size)
+        return self._engine.apply(changes) if changes else None
+
+    def rollback(self) -> None:
+        """Forget everything."""
+        if not self._ended:
+            self._end()
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._ended:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._done()
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise ClosedError("the transaction has ended", hint="begin another one")
+
+    def _node(self, table: str) -> Table:
+        self._check_open()
+        return self._engine.table_node(table)
+
+    def _columns(self, node: Table, rows: Any) -> pa.Table:
+        if is_frame(rows):
+            return _stored(self._encode(rows, node).toArrow(), node)
+        return to_arrow(rows, node.schema, node.name)
+
+    def _change(self, table: str, rows: Any, weight: int) -> None:
+        node = self._node(table)
+        if is_frame(rows):
+            self.add_frame(node, self._encode(rows, node), weight)
+            return
+        columns = to_arrow(rows, node.schema, node.name)
+        check_not_null(columns, node.schema, node.name)
+        self._add(node, columns, weight)
+
+    def _add(self, node: Table, columns: pa.Table, weight: int | pa.Array) -> None:
+        self._rows.setdefault(node.name, []).append(_weighted(columns, weight))
+
+
+def _weighted(columns: pa.Table, weight: int | pa.Array) -> pa.Table:
+    if isinstance(weight, int):
+        weight = pa.array(np.full(len(columns), weight, dtype=np.int64))
+    return columns.add_column(0, WEIGHT, weight)
+
+
+def _stored(table: pa.Table, node: Table) -> pa.Table:
+    """Collected columns in exactly the stored types."""
+    return table.cast(payload_schema(node.schema))
+
+
+def _last_of_each_key(columns: pa.Table, node: Table) -> pa.Table:
+    """Of several rows with one key, the last."""
+    names = [f"c{i}" for i in node.key]
+    places: dict[tuple[object, ...], int] = {}
+    for row, key in enumerate(zip(*(columns.column(n).to_pylist() for n in names), strict=True)):
+        places[key] = row
+    if len(places) == len(columns):
+        return columns
+    return columns.take(pa.array(sorted(places.values())))
+
+
+def _with_equal_keys(old: pa.Table, fresh: pa.Table, node: Table) -> pa.Table:
+    """The rows of `old` whose key really is one of `fresh`; equal hashes may deceive."""
+    names = [f"c{i}" for i in node.key]
+    wanted = set(zip(*(fresh.column(n).to_pylist() for n in names), strict=True))
+    keys = zip(*(old.column(n).to_pylist() for n in names), strict=True)
+    return old.filter(pa.array([key in wanted for key in keys]))
+
+
+def _estimate(frame: DataFrame) -> int:
+    """Rows of a frame by the optimiser's guess; it is only used to cut work into partitions."""
+    statistics = frame._jdf.queryExecution().optimizedPlan().stats()
+    known = statistics.rowCount()
+    if known.isDefined():
+        return int(known.get().longValue())
+    size = int(statistics.sizeInBytes().longValue())
+    return UNKNOWN_ROWS if size > 2**50 else max(INLINE_ROWS + 1, size // (16 * len(frame.columns)))
