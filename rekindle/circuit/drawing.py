@@ -2,273 +2,305 @@
 
 The drawing needs nothing but an SVG viewer: no style sheet (which would leak into a page that
 embeds it), no script, no font beyond the viewer's own. It brings its own background, so it reads
-the same on light and dark pages. Text is cut to fit by an estimate of its width; the whole of it
-is in the tooltip of its box.
+the same on light and dark pages. The two halves of a join stand in one frame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape, quoteattr
 
-from rekindle.circuit.drawing_layout import Layout, Line, lay_out
-from rekindle.circuit.explain_nodes import ExplainedNode, Link, Role, fused_words
-from rekindle.circuit.explain_text import (
-    last_epoch,
-    sharing_words,
-    state_words,
-    step_words,
-    summary,
+from rekindle.circuit.drawing_boxes import COLOURS, WIDTH, box_of
+from rekindle.circuit.drawing_layout import Line, lay_out
+from rekindle.circuit.drawing_text import (
+    INK,
+    MUTED,
+    PAPER,
+    RULE,
+    clean,
+    fit,
+    text_element,
+    text_width,
 )
-from rekindle.circuit.explain_words import on_one_line
+from rekindle.circuit.explain_nodes import ExplainedNode, Link, Role
+from rekindle.circuit.explain_text import last_epoch, summary
 
-WIDTH = 264.0
-"""Of a box."""
-GAP = 132.0
-"""Between two columns: room for the bend of a line and its mark."""
-ROW_GAP = 22.0
-MARGIN = 28.0
+GAP = 92.0
+"""Between two columns: room for the bend of a line."""
+ROW_GAP = 24.0
+MARGIN = 30.0
 FRAME = 12.0
-"""Between the two halves of a join and the frame around them."""
-FRAME_TITLE = 22.0
-HEAD = 24.0
-PORT = 24.0
-"""Between the ends of two lines at a box."""
-RUN_IN = 62.0
-"""The straight end of a line, where its mark sits."""
-MOST_STAGES = 4
+"""Between the halves of a join and the frame around them."""
+FRAME_TITLE = 24.0
+RUN_IN = 18.0
+"""The straight end of a line."""
+MARK_ROOM = 52.0
+"""By how much a gap and the end of a line are longer in front of a column with marks."""
+NARROWEST = 560.0
 
 _FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
-_INK, _MUTED, _PAPER, _RULE = "#1e293b", "#64748b", "#f8fafc", "#e2e8f0"
 _CHANGE, _INTEGRAL = "#64748b", "#2563eb"
-
-_COLOURS: Mapping[str, str] = {
-    "table": "#0f766e",
-    "arrangement": "#2563eb",
-    "half join": "#c2410c",
-    "distinct": "#a21caf",
-    "group": "#6d28d9",
-    "view": "#334155",
-}
-"""Light text stands on these."""
 
 
 def draw(title: str, nodes: Sequence[ExplainedNode]) -> str:
     """The nodes as an SVG document."""
-    return _Drawing(title, nodes).svg()
-
-
-# --- text ---------------------------------------------------------------------------------------
-
-
-def text_width(text: str, size: float) -> float:
-    """About how wide a text is in a common sans-serif font; rather too wide than too narrow."""
-    return size * sum(_character_width(character) for character in text)
-
-
-def _character_width(character: str) -> float:
-    if character in "iljtfrI.,:;'|!()[] ":
-        return 0.37
-    if character in "mwMW@%⋈" or character.isupper():
-        return 0.84 if character in "mwMW@%⋈" else 0.73
-    return 0.61 if ord(character) < 0x2E80 else 1.05
-
-
-def fit(text: str, size: float, width: float) -> str:
-    """The text, or as much of it as fits, with an ellipsis.
-
-    >>> fit("select", 10, 100), fit("a rather long condition", 10, 60)
-    ('select', 'a rather…')
-    """
-    text = on_one_line(text)
-    if text_width(text, size) <= width:
-        return text
-    while text and text_width(text + "…", size) > width:
-        text = text[:-1]
-    return text.rstrip(" ,(") + "…"
-
-
-def clean(text: str) -> str:
-    """The text escaped; characters that XML cannot hold are replaced."""
-    allowed = (c if c in "\t\n" or (c >= " " and not _is_forbidden(c)) else "\ufffd" for c in text)
-    return escape("".join(allowed))
-
-
-def _is_forbidden(character: str) -> bool:
-    return "\ud800" <= character <= "\udfff" or character in "\ufffe\uffff"
-
-
-def _text(
-    x: float,
-    y: float,
-    text: str,
-    *,
-    size: float = 11,
-    colour: str = _INK,
-    weight: int = 400,
-    anchor: str = "start",
-) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" font-weight="{weight}" '
-        f'fill="{colour}" text-anchor="{anchor}">{clean(text)}</text>'
-    )
-
-
-# --- boxes --------------------------------------------------------------------------------------
+    header = [title, *summary(nodes)]
+    picture = _Picture(nodes, MARGIN + 26 + 17 * len(header))
+    width = max(picture.width, NARROWEST, *(text_width(line, 12) + 2 * MARGIN for line in header))
+    legend = _Legend(MARGIN, picture.bottom + 40, width - MARGIN)
+    marks = list(legend.svg(nodes))
+    height = legend.y + 22
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" style="max-width:100%;height:auto" '
+        f'font-family="{_FONT}" role="img">',
+        f"<title>{clean(title)}</title>",
+        f"<defs>{_arrow_head('change', _CHANGE)}{_arrow_head('integral', _INTEGRAL)}</defs>",
+        f'<rect x="0.5" y="0.5" width="{width - 1:.0f}" height="{height - 1:.0f}" rx="14" '
+        f'fill="{PAPER}" stroke="{RULE}"/>',
+        text_element(MARGIN, MARGIN + 14, fit(title, 19, width - 60), size=19, weight=700),
+        *(
+            text_element(MARGIN, MARGIN + 36 + 17 * i, line, size=12, colour=MUTED)
+            for i, line in enumerate(header[1:])
+        ),
+        *picture.svg(),
+        *marks,
+        "</svg>",
+    ]
+    return "\n".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
-class _Box:
-    """What is written in the box of a node."""
+class _End:
+    """Where a line enters a box."""
 
     node: ExplainedNode
-    name: str
-    how: str
-    stages: tuple[str, ...]
-    stored: str
-    step: str
-    tooltip: str
+    link: Link
+    y: float
 
-    @property
-    def height(self) -> float:
-        written = HEAD + 38.0 + 15.0 * len(self.stages) + 10.0
-        written += 15.0 * (bool(self.stored) + bool(self.step))
-        written += 6.0 * bool(self.stored or self.step)
-        return max(written, HEAD + 10.0 + PORT * len(self.node.links))
 
-    def svg(self, x: float, y: float) -> Iterator[str]:
-        node, colour, inner = self.node, _COLOURS[self.node.kind], WIDTH - 24
-        yield f"<g id={quoteattr(node.id)}>"
-        yield f"<title>{clean(self.tooltip)}</title>"
-        yield (
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH:g}" height="{self.height:g}" rx="9" '
-            f'fill="#ffffff" stroke="{colour}" stroke-width="1.4"/>'
+class _Picture:
+    """Boxes, frames and lines, once they have their places."""
+
+    def __init__(self, nodes: Sequence[ExplainedNode], top: float) -> None:
+        numbers = {node.id: node.number for node in nodes}
+        epoch = last_epoch(nodes)
+        self._nodes = nodes
+        self._boxes = {node.id: box_of(node, numbers, epoch) for node in nodes}
+        self._blocks = _blocks(nodes)
+        self._block_of = {key: block for block, keys in self._blocks.items() for key in keys}
+        heights = {block: self._block_height(keys) for block, keys in self._blocks.items()}
+        lines = [self._line(node, link) for node in nodes for link in node.links]
+        self._top = top
+        self._layout = lay_out(heights, lines, ROW_GAP)
+        self._tops = dict(self._box_tops(heights))
+        self._marked = {
+            self._column(node.id)
+            for node in nodes
+            if any(_mark_text(node, link) for link in node.links)
+        }
+        self._lefts = [MARGIN]
+        for column in range(1, 1 + max(self._layout.columns.values())):
+            room = MARK_ROOM if column in self._marked else 0.0
+            self._lefts.append(self._lefts[-1] + WIDTH + GAP + room)
+        self.width = self._lefts[-1] + WIDTH + MARGIN
+        self.bottom = top + self._layout.height
+
+    def svg(self) -> Iterator[str]:
+        yield from self._frames()
+        ends = list(self._ends())
+        for end in ends:
+            yield self._path(end)
+        for key, box in self._boxes.items():
+            yield from box.svg(self._left(key), self._tops[key])
+        for end in ends:
+            yield from self._mark(end)
+
+    # ---- places ----------------------------------------------------------------------------
+
+    def _block_height(self, keys: Sequence[str]) -> float:
+        boxes = sum(self._boxes[key].height for key in keys)
+        if not self._is_framed(keys):
+            return boxes
+        return boxes + FRAME * len(keys) + FRAME_TITLE
+
+    def _is_framed(self, keys: Iterable[str]) -> bool:
+        return all(self._boxes[key].node.half is not None for key in keys)
+
+    def _box_tops(self, heights: dict[str, float]) -> Iterator[tuple[str, float]]:
+        for block, keys in self._blocks.items():
+            y = self._top + self._layout.middles[block] - heights[block] / 2
+            y += FRAME_TITLE if self._is_framed(keys) else 0.0
+            for key in keys:
+                yield key, y
+                y += self._boxes[key].height + FRAME
+
+    def _column(self, key: str) -> int:
+        return self._layout.columns[self._block_of[key]]
+
+    def _left(self, key: str) -> float:
+        return self._lefts[self._column(key)]
+
+    def _line(self, node: ExplainedNode, link: Link) -> Line:
+        style = f"{link.source}/{_is_integral(link)}"
+        return self._block_of[link.source], self._block_of[node.id], style
+
+    # ---- lines -----------------------------------------------------------------------------
+
+    def _ends(self) -> Iterator[_End]:
+        """Lines enter a box in the order in which they come, so that they do not cross there."""
+        for node in self._nodes:
+            arriving = sorted(node.links, key=lambda link: self._height_before(node, link))
+            for link, port in zip(arriving, self._boxes[node.id].ports(), strict=True):
+                yield _End(node, link, self._tops[node.id] + port)
+
+    def _height_before(self, node: ExplainedNode, link: Link) -> tuple[float, bool]:
+        route = self._layout.routes[self._line(node, link)]
+        y = route[-1][1] + self._top if route else self._start(link.source)
+        return y, _is_integral(link)
+
+    def _start(self, key: str) -> float:
+        return self._tops[key] + self._boxes[key].out
+
+    def _path(self, end: _End) -> str:
+        x, y = self._left(end.link.source) + WIDTH, self._start(end.link.source)
+        steps = [f"M{x:.1f},{y:.1f}"]
+        for column, middle in self._layout.routes[self._line(end.node, end.link)]:
+            left = self._lefts[column]
+            steps.append(_bend(x, y, left, middle + self._top))
+            x, y = left + WIDTH, middle + self._top
+            steps.append(f"H{x:.1f}")
+        left = self._left(end.node.id)
+        straight = RUN_IN + (MARK_ROOM if self._column(end.node.id) in self._marked else 0.0)
+        steps += [_bend(x, y, left - straight, end.y), f"H{left - 3:.1f}"]
+        style = "integral" if _is_integral(end.link) else "change"
+        colour = _INTEGRAL if _is_integral(end.link) else _CHANGE
+        dashes = ' stroke-dasharray="6 3.5"' if _is_integral(end.link) else ""
+        return (
+            f'<path d="{" ".join(steps)}" fill="none" stroke="{colour}" stroke-width="1.5"'
+            f'{dashes} marker-end="url(#rekindle-{style})"/>'
         )
-        right = x + WIDTH
-        yield (
-            f'<path d="M{x:.1f},{y + HEAD:.1f} v-{HEAD - 9:g} a9,9 0 0 1 9,-9 h{WIDTH - 18:g} '
-            f'a9,9 0 0 1 9,9 v{HEAD - 9:g} z" fill="{colour}"/>'
-        )
-        kind = f"{node.kind} · {node.linearity.value}" if node.kind != "table" else node.kind
-        yield _text(x + 12, y + 16.5, kind, colour="#ffffff", weight=600)
-        badge = f"[{node.number}]"
-        if len(node.views) > 1:
-            badge = f"shared by {len(node.views)} views  {badge}"
-        yield _text(right - 12, y + 16.5, badge, colour="#ffffff", anchor="end", size=10.5)
-        y += HEAD + 18
-        yield _text(x + 12, y, fit(self.name, 13.5, inner), size=13.5, weight=650)
-        y += 16
-        yield _text(x + 12, y, fit(self.how, 10.5, inner), size=10.5, colour=_MUTED)
-        for stage in self.stages:
-            y += 15
-            yield _text(x + 12, y, fit(stage, 10.5, inner), size=10.5, colour=colour)
-        if self.stored or self.step:
-            y += 9
-            yield f'<path d="M{x + 12:.1f},{y:.1f} H{right - 12:.1f}" stroke="{_RULE}"/>'
-            y -= 3
-        for caption, value in (("stored", self.stored), ("last step", self.step)):
-            if value:
-                y += 15 + 3 * (caption == "stored" or not self.stored)
-                yield _text(x + 12, y, caption, size=10.5, colour=_MUTED)
-                yield _text(x + 66, y, fit(value, 10.5, inner - 54), size=10.5)
-        yield "</g>"
+
+    def _mark(self, end: _End) -> Iterator[str]:
+        if text := _mark_text(end.node, end.link):
+            colour = _INTEGRAL if _is_integral(end.link) else _CHANGE
+            yield from _pill(self._left(end.node.id) - 17, end.y, text, colour)
+
+    def _frames(self) -> Iterator[str]:
+        for keys in self._blocks.values():
+            half = self._boxes[keys[0]].node.half
+            if half is None:
+                continue
+            x, y = self._left(keys[0]) - FRAME, self._tops[keys[0]] - FRAME_TITLE
+            height, width = self._block_height(keys), WIDTH + 2 * FRAME
+            colour = COLOURS["half join"]
+            yield (
+                f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:g}" height="{height:.1f}" rx="13" '
+                f'fill="{colour}" fill-opacity="0.07" stroke="{colour}" stroke-opacity="0.45" '
+                f'stroke-dasharray="3 3"/>'
+            )
+            condition = f" on {half.condition}" if half.condition else ", a product"
+            title = fit(f"join {half.join}{condition}", 11.5, WIDTH)
+            yield text_element(x + FRAME, y + 16, title, size=11.5, weight=600, colour=colour)
 
 
-def _box(node: ExplainedNode, numbers: Mapping[str, int], epoch: int | None) -> _Box:
-    stages = list(dict.fromkeys(_stage_lines(node, numbers)))
-    if len(stages) > MOST_STAGES:
-        hidden = len(stages) - MOST_STAGES + 1
-        stages = [*stages[: MOST_STAGES - 1], f"… {hidden} more"]
-    name = node.label if node.half is None else node.half.formula
-    stored = state_words(node.facts).replace(", ", " · ")
-    step = step_words(node.facts, epoch)
-    details = [
-        node.label,
-        f"{node.strategy.value}: {node.why}",
-        node.how,
-        *(f"fused {fused_words(fused, numbers)}" for fused in node.fused),
-        sharing_words(node, numbers),
-        f"stored: {stored}" if stored else "",
-        f"last step: {step}" if step else "",
-        node.id,
-    ]
-    return _Box(
-        node=node,
-        name=name.removeprefix(f"{node.kind} "),
-        how=_short(node),
-        stages=tuple(stages),
-        stored=stored,
-        step=step.replace(", ", " · "),
-        tooltip="\n".join(line for line in details if line),
+def _blocks(nodes: Iterable[ExplainedNode]) -> dict[str, tuple[str, ...]]:
+    """What is placed as one: the halves of a join, the first above the second, or one node."""
+    found: dict[str, list[ExplainedNode]] = {}
+    for node in nodes:
+        block = node.id if node.half is None else f"join {node.half.join}"
+        found.setdefault(block, []).append(node)
+    return {
+        block: tuple(node.id for node in sorted(members, key=_half_number))
+        for block, members in found.items()
+    }
+
+
+def _half_number(node: ExplainedNode) -> int:
+    return 0 if node.half is None else node.half.number
+
+
+def _is_integral(link: Link) -> bool:
+    return link.role is not Role.CHANGE
+
+
+def _mark_text(node: ExplainedNode, link: Link) -> str:
+    if node.half is not None or _is_integral(link):
+        return link.role.symbol
+    if link.signs == {1}:
+        return ""
+    return "−" if link.signs == {-1} else "±"
+
+
+# --- pieces -------------------------------------------------------------------------------------
+
+
+def _bend(x: float, y: float, to_x: float, to_y: float) -> str:
+    middle = (x + to_x) / 2
+    return f"C{middle:.1f},{y:.1f} {middle:.1f},{to_y:.1f} {to_x:.1f},{to_y:.1f}"
+
+
+def _arrow_head(name: str, colour: str) -> str:
+    return (
+        f'<marker id="rekindle-{name}" viewBox="0 0 10 10" refX="8" refY="5" markerWidth="7" '
+        f'markerHeight="7" orient="auto"><path d="M0,0 L10,5 L0,10 L2.5,5 z" fill="{colour}"/>'
+        "</marker>"
     )
 
 
-def _short(node: ExplainedNode) -> str:
-    if node.half is not None:
-        return f"half {node.half.number} of 2 of join {node.half.join}"
-    return node.how.removeprefix(f"{node.strategy.value}: ")
+def _pill(right: float, y: float, text: str, colour: str) -> Iterator[str]:
+    width = text_width(text, 10.5) + 12
+    yield (
+        f'<rect x="{right - width:.1f}" y="{y - 8.5:.1f}" width="{width:.1f}" height="17" '
+        f'rx="8.5" fill="{PAPER}" stroke="{colour}"/>'
+    )
+    yield text_element(
+        right - width / 2, y + 3.8, text, size=10.5, weight=600, colour=colour, anchor="middle"
+    )
 
 
-def _stage_lines(node: ExplainedNode, numbers: Mapping[str, int]) -> Iterator[str]:
-    several = len(node.fused) > 1
-    for fused in node.fused:
-        of = "".join(f"[{numbers[source]}]" for source in dict.fromkeys(fused.sources))
-        prefix = f"{'−' * (fused.sign < 0)}{of} " if several or fused.sign < 0 else ""
-        if not fused.stages:
-            yield f"{prefix}negated"
-        for stage in fused.stages:
-            yield f"{prefix}▸ {stage}"
+class _Legend:
+    """Entries in rows from `x` to `right`; `y` is the middle of the row that is being filled."""
 
+    def __init__(self, x: float, y: float, right: float) -> None:
+        self.y = y
+        self._first = self._x = x
+        self._right = right
 
-# --- the whole ----------------------------------------------------------------------------------
+    def svg(self, nodes: Iterable[ExplainedNode]) -> Iterator[str]:
+        present = {node.kind for node in nodes}
+        for kind in (kind for kind in COLOURS if kind in present):
+            x = self._room(18, kind)
+            yield (
+                f'<rect x="{x:.1f}" y="{self.y - 6:.1f}" width="12" height="12" rx="3" '
+                f'fill="{COLOURS[kind]}"/>'
+            )
+            yield self._caption(x + 18, kind)
+        entries = [("", _CHANGE, "", "reads the change of this step")]
+        if "half join" in present:
+            entries += [
+                ("Δ", _CHANGE, "", "the change"),
+                ("I", _INTEGRAL, "6 3.5", "integral after this step"),
+            ]
+        if present & {"half join", "distinct"}:
+            entries.append(("z⁻¹I", _INTEGRAL, "6 3.5", "integral before this step"))
+        for mark, colour, dashes, caption in entries:
+            x = self._room(54, caption)
+            yield (
+                f'<path d="M{x:.1f},{self.y:.1f} h46" stroke="{colour}" stroke-width="1.5" '
+                f'stroke-dasharray="{dashes or "none"}"/>'
+            )
+            if mark:
+                yield from _pill(x + 23 + text_width(mark, 10.5) / 2 + 6, self.y, mark, colour)
+            yield self._caption(x + 54, caption)
 
+    def _room(self, lead: float, caption: str) -> float:
+        width = lead + text_width(caption, 11) + 20
+        if self._x > self._first and self._x + width - 20 > self._right:
+            self._x = self._first
+            self.y += 26
+        self._x += width
+        return self._x - width
 
-class _Drawing:
-    def __init__(self, title: str, nodes: Sequence[ExplainedNode]) -> None:
-        numbers = {node.id: node.number for node in nodes}
-        epoch = last_epoch(nodes)
-        self._title = title
-        self._nodes = nodes
-        self._boxes = {node.id: _box(node, numbers, epoch) for node in nodes}
-        self._blocks = _blocks(nodes)
-        self._block_of = {key: block for block, keys in self._blocks.items() for key in keys}
-        self._columns = 1
-
-    def svg(self) -> str:
-        heights = {block: self._block_height(keys) for block, keys in self._blocks.items()}
-        lines = [self._line(node, link) for node in self._nodes for link in node.links]
-        layout = lay_out(heights, lines, ROW_GAP)
-        columns = 1 + max(layout.columns.values())
-        header = [self._title, *summary(self._nodes)]
-        wanted = max(text_width(line, 12) for line in header) + 60
-        width = max(2 * MARGIN + columns * WIDTH + (columns - 1) * GAP + 2 * FRAME, wanted, 560)
-        top = MARGIN + 22 + 17 * len(header[1:]) + 18
-        tops = self._tops(layout, top)
-        ports = self._ports(tops)
-        legend, legend_height = _legend(self._nodes, width, top + layout.height + 34)
-        height = top + layout.height + 34 + legend_height + 14
-        parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-            f'viewBox="0 0 {width:.0f} {height:.0f}" style="max-width:100%;height:auto" '
-            f'font-family="{_FONT}" role="img">',
-            f"<title>{clean(self._title)}</title>",
-            f"<defs>{_arrow('change', _CHANGE)}{_arrow('integral', _INTEGRAL)}</defs>",
-            f'<rect width="100%" height="100%" rx="14" fill="{_PAPER}" stroke="{_RULE}"/>',
-            _text(MARGIN, MARGIN + 14, fit(self._title, 19, width - 56), size=19, weight=700),
-            *(
-                _text(MARGIN, MARGIN + 36 + 17 * i, line, size=12, colour=_MUTED)
-                for i, line in enumerate(header[1:])
-            ),
-            *self._frames(tops),
-            *self._lines(layout, tops, ports, top),
-            *(
-                part
-                for key, box in self._boxes.items()
-                for part in box.svg(self._left(layout, key), tops[key])
-            ),
-            *self._marks(layout, ports),
-            *legend,
-            "</svg>",
-        ]
-        return "\n".join(parts)
+    def _caption(self, x: float, caption: str) -> str:
+        return text_element(x, self.y + 4, caption, colour=INK)

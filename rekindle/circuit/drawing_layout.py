@@ -133,9 +133,7 @@ def _crossings(order: Sequence[Sequence[str]], neighbours: _Neighbours) -> int:
     for column, following in pairwise(order):
         places = {m: i for i, m in enumerate(following)}
         steps = [(i, places[n]) for i, m in enumerate(column) for n in neighbours.right.get(m, [])]
-        count += sum(
-            (a - c) * (b - d) < 0 for i, (a, b) in enumerate(steps) for c, d in steps[:i]
-        )
+        count += sum((a - c) * (b - d) < 0 for i, (a, b) in enumerate(steps) for c, d in steps[:i])
     return count
 
 

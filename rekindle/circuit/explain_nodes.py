@@ -221,7 +221,7 @@ class _Describer:
             case View():
                 return f"view {' = '.join(self.view_names(node))}"
             case Arrangement():
-                return f"{self.name(node.id)} by {self.key_words(node)}"
+                return f"{self.name(node.id)} {self.key_words(node)}"
             case HalfJoin():
                 half = self.half(node)
                 return f"join {half.join}, half {half.number} of 2: {half.formula}"
@@ -239,9 +239,9 @@ class _Describer:
                     return "stored, arranged by the whole row"
                 return f"stored, arranged by primary key {', '.join(self.keys(node))}"
             case View():
-                return "integral of the output, arranged by the whole row"
+                return "integral of the output"
             case Arrangement():
-                return f"integral, indexed by {self.key_words(node)}"
+                return f"integral, {'' if node.keys == () else 'indexed '}{self.key_words(node)}"
             case HalfJoin():
                 change, against = self.reference(node.change), self.reference(node.against)
                 return (
@@ -302,8 +302,8 @@ class _Describer:
 
     def key_words(self, node: Arrangement) -> str:
         if node.keys is None:
-            return "the whole row"
-        return ", ".join(self.keys(node)) or "no key"
+            return "by the whole row"
+        return f"by {', '.join(self.keys(node))}" if node.keys else "without a key"
 
     def reference(self, key: str) -> str:
         return f"{self.name(key)} [{self.numbers[key]}]"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rekindle.circuit.explain_nodes import ExplainedNode, Link, NodeFacts, Role, fused_words
 from rekindle.circuit.explain_words import count_words, duration_words, listed, size_words
 
-_WIDEST = 72
+_WIDEST = 96
 """Columns stand no further to the right than this; a longer label pushes them."""
 
 
@@ -73,7 +73,9 @@ def step_words(facts: NodeFacts, epoch: int | None) -> str:
     """What a node did when it last ran; says when, unless that was at `epoch`."""
     words = []
     if facts.rows_in is not None or facts.rows_out is not None:
-        rows_in, rows_out = ("?" if n is None else f"{n:,}" for n in (facts.rows_in, facts.rows_out))
+        rows_in, rows_out = (
+            "?" if n is None else f"{n:,}" for n in (facts.rows_in, facts.rows_out)
+        )
         words.append(f"{rows_in} → {rows_out} rows")
     if facts.seconds is not None:
         words.append(duration_words(facts.seconds))
@@ -147,7 +149,7 @@ def _titled(node: ExplainedNode) -> str:
 
 def sharing_words(node: ExplainedNode, numbers: Mapping[str, int]) -> str:
     """Who uses a node: the readers among the numbered nodes, how many others, and the views."""
-    here = [f"[{numbers[reader]}]" for reader in node.readers if reader in numbers]
+    here = [f"[{n}]" for n in sorted(numbers[r] for r in node.readers if r in numbers)]
     others = len(node.readers) - len(here)
     readers = [*here, *([count_words(others, "other node")] if others else [])]
     words = [f"read by {listed(readers)}"] if readers else []

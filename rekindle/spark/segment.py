@@ -46,18 +46,19 @@ class Channel:
         self._outward = os.path.join(self._directory.name, "out")
         self._arrow = catalyst.module(_ARROW)
         self._python = catalyst.module("org.apache.spark.api.python.PythonRDD")
+        # Looking a class up is a round trip of its own; a step makes these calls many times.
+        java = catalyst.jvm.java.io
+        self._input, self._output = java.FileInputStream, java.FileOutputStream
+        self._buffered, self._data = java.BufferedOutputStream, java.DataOutputStream
 
     def map(
         self, table: pa.Table, source: JavaObject, function: JavaObject, target: JavaObject
     ) -> pa.Table:
         """Each row of `table` through a JVM function; `source` and `target` are Spark schemas."""
-        java = self.catalyst.jvm.java.io
         with pa.OSFile(self._inward, "wb") as file, pa.ipc.new_stream(file, table.schema) as out:
             out.write_table(table)
-        inward = java.FileInputStream(self._inward)
-        outward = java.DataOutputStream(
-            java.BufferedOutputStream(java.FileOutputStream(self._outward))
-        )
+        inward = self._input(self._inward)
+        outward = self._data(self._buffered(self._output(self._outward)))
         try:
             batches = self._arrow.getBatchesFromStream(inward.getChannel())
             rows = self._arrow.fromBatchIterator(batches, source, "UTC", False, False, None)

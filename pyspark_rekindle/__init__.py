@@ -1,0 +1,7 @@
+"""Spark finds the data source `rekindle` by the name of this package."""
+
+from rekindle.runtime.source import RekindleSource
+
+DefaultSource = RekindleSource
+
+__all__ = ["DefaultSource"]
