@@ -1,7 +1,7 @@
 """Rows: ordered, named, typed fields.
 
-A type is the text that Spark prints for it (`bigint`, `decimal(10,2)`, `array<string>`), compared as
-text. The calculus never looks inside a type: only Spark and the file layer give it meaning.
+A type is the text that Spark prints for it (`bigint`, `decimal(10,2)`, `ARRAY<STRING>`), compared
+as text. The calculus never looks inside a type: only Spark and the file layer give it meaning.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 A term denotes a Z-set of rows. Each node states its `linearity`, and that alone decides how its
 change is derived (`rekindle.incremental`): no list of operators exists anywhere else.
 
-| class    | the change of the output                      | nodes                                   |
-|----------|-----------------------------------------------|-----------------------------------------|
-| linear   | f(Δx)                                         | Map, Filter, FlatMap, UnionAll, Negate  |
-| bilinear | Δx·y + x·Δy + Δx·Δy                           | Join                                    |
-| per key  | f(x+Δx) − f(x) on the keys that Δx touches    | Distinct, Aggregate                     |
+| class    | the change of the output                   | nodes                                  |
+|----------|--------------------------------------------|----------------------------------------|
+| linear   | f(Δx)                                      | Map, Filter, FlatMap, UnionAll, Negate |
+| bilinear | Δx·y + x·Δy + Δx·Δy                        | Join                                   |
+| per key  | f(x+Δx) − f(x) on the keys that Δx touches | Distinct, Aggregate                    |
 
 Nodes are frozen, and an ill-typed node cannot be built: a constructor raises `DefinitionError`.
 DBSP, section 4.2 and table 1.

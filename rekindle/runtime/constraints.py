@@ -21,7 +21,8 @@ from rekindle.traces.reader import TraceReader
 
 def check_change(node: Table, change: pa.Table, after: TraceReader) -> None:
     """Raise unless the new contents are lawful on every key of an arranged change."""
-    check_not_null(change.select([f"c{i}" for i in range(len(node.schema))]), node.schema, node.name)
+    columns = change.select([f"c{i}" for i in range(len(node.schema))])
+    check_not_null(columns, node.schema, node.name)
     keys = np.unique(integers(change.column(KEY)))
     rows, _ = after.probe(keys)
     if not len(rows):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -55,7 +56,7 @@ class Database:
         self, path: str, spark: SparkSession | None, *, writable: bool, retain: int | None
     ) -> None:
         self.path = path
-        store = Store(path)
+        store = Store(path if "://" in path else os.path.abspath(path))
         log = CommitLog(store)
         if not writable and not log.exists():
             raise DefinitionError(
@@ -206,7 +207,8 @@ class Database:
             (f.name, f.type, "" if f.nullable else "NOT NULL", "PRIMARY KEY" if i in key else "")
             for i, f in enumerate(entry.schema)
         ]
-        return self.spark.createDataFrame(rows, "column string, type string, null string, key string")
+        columns = "column string, type string, null string, key string"
+        return self.spark.createDataFrame(rows, columns)
 
     def _epoch_frame(self) -> DataFrame:
         return self.spark.createDataFrame([(self.epoch,)], "epoch bigint")
@@ -349,13 +351,13 @@ class Database:
             self._engine.circuit,
             entry.node,
             {key: self._facts(key) for key in self._engine.circuit.nodes},
+            name=entry.name,
             derivation=() if term is None else tuple(trace_steps(term)),
         )
 
     def _facts(self, key: str) -> NodeFacts:
         trace = self._engine.state.traces.get(key)
-        step = self._engine.steps.get(key)
-        last = self._engine.last
+        epoch, step = self._engine.steps.get(key, (None, None))
         return NodeFacts(
             rows_stored=None if trace is None else trace.rows,
             bytes_stored=None if trace is None else sum(s.size for s in trace.segments),
@@ -364,7 +366,7 @@ class Database:
             rows_out=None if step is None else step.rows_out,
             seconds=None if step is None else step.seconds,
             placement=None if step is None else step.placement.value,
-            epoch=None if last is None or key not in last.nodes else last.epoch,
+            epoch=epoch,
         )
 
     @property

@@ -78,8 +78,9 @@ class Engine:
         self.placement: Placement | None = None
         self.retention: int | None = None
         self.last: LastStep | None = None
-        self.steps: dict[str, NodeStep] = {}
+        self.steps: dict[str, tuple[int, NodeStep]] = {}
         self._garbage: list[tuple[int, str]] = []
+        self._historic = _paths(state.history)
 
     # ---- definitions -----------------------------------------------------------------------
 
@@ -156,6 +157,7 @@ class Engine:
             )
         self.circuit = circuit
         self.terms[entry.name] = term
+        self._historic = _paths(self.state.history)
         self._remember(result, started)
 
     def drop(self, entry: Entry) -> None:
@@ -172,9 +174,11 @@ class Engine:
         self._commit(after)
         for key in gone:
             self.plans.forget(self.circuit.nodes[key])
+            self.steps.pop(key, None)
         self.circuit = circuit
         self.terms.pop(entry.name, None)
         self._discard(before.paths - self.state.paths)
+        self._historic = _paths(self.state.history)
 
     def readers_of(self, name: str) -> list[str]:
         """The views whose definition reads a table or view."""
@@ -311,6 +315,7 @@ class Engine:
         history = dict(self.state.history)
         written = [path for run in result.runs.values() for path in run.paths]
         dropped: set[str] = set()
+        changed: set[str] = set()
         for key, run in result.runs.items():
             numbers = itertools.count()
             trace = traces[key]
@@ -329,11 +334,14 @@ class Engine:
             dropped.update(advanced.dropped)
             if isinstance(self.circuit.nodes[key], Table | View):
                 history[key] = (*history.get(key, ()), Change(epoch, run))
-        self.store.flush(path for path in written if path not in dropped or path in _paths(history))
-        before = self.state
-        self._commit(replace(before, traces=traces, history=history))
-        if dropped or self.state.horizon != before.horizon:
-            self._discard(dropped | _paths(before.history))
+                changed.update(run.paths)
+        self.store.flush(path for path in written if path not in dropped or path in changed)
+        horizon = self.state.horizon
+        self._commit(replace(self.state, traces=traces, history=history))
+        self._historic |= changed
+        self._discard(dropped - self._historic)
+        if self.state.horizon != horizon:
+            self._forget_history()
 
     def _commit(self, after: State) -> None:
         after = replace(after, epoch=self.state.epoch + 1).retaining(self.retention)
@@ -347,14 +355,19 @@ class Engine:
         self.last = LastStep(
             self.state.epoch, time.perf_counter() - started, placement, result.nodes
         )
-        self.steps.update(result.nodes)
+        self.steps.update({key: (self.state.epoch, step) for key, step in result.nodes.items()})
 
     # ---- files -----------------------------------------------------------------------------
 
     def _discard(self, paths: set[str] | frozenset[str]) -> None:
         """Plan the removal of files that the state does not need."""
-        needed = self.state.paths
-        self._garbage += [(self.state.epoch, path) for path in paths if path not in needed]
+        self._garbage += [(self.state.epoch, path) for path in paths]
+
+    def _forget_history(self) -> None:
+        """Plan the removal of files that only expired changes needed."""
+        retained = _paths(self.state.history)
+        self._discard(self._historic - retained - self.state.paths)
+        self._historic = retained
 
     def _sweep(self, epoch: int) -> None:
         """Remove what was discarded at `epoch` or before."""

@@ -1,8 +1,8 @@
 """Rows that a user hands over, as stored columns of a table.
 
-Lists of tuples, dicts or Rows, pandas frames, Arrow tables and Spark DataFrames are accepted. Values
-are converted to the column's type only where nothing is lost; otherwise a `RowError` names the row,
-the column, the value and the type. Nothing is applied when any row is bad.
+Lists of tuples, dicts or Rows, pandas frames, Arrow tables and Spark DataFrames are accepted.
+Values are converted to the column's type only where nothing is lost; otherwise a `RowError` names
+the row, the column, the value and the type. Nothing is applied when any row is bad.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Tables and views as a Spark data source: `spark.read.format("rekindle").load("warehouse/orders")`.
+"""Tables and views as a Spark data source.
+
+    spark.read.format("rekindle").load("warehouse/orders")
 
 The source reads the commit log and the mapped files by itself: it needs no connection and no lock,
 and may run beside a writer. It reads the last committed epoch, or the one that the option `epoch`

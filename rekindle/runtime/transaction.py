@@ -19,10 +19,10 @@ from rekindle.circuit.nodes import Table
 from rekindle.errors import ClosedError, DefinitionError
 from rekindle.runtime.engine import INLINE_ROWS, Engine, TableChange
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
+from rekindle.spark.step import Placement
 from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.reader import TraceReader
-
 
 UNKNOWN_ROWS = 8_000_000
 
@@ -107,9 +107,10 @@ class Transaction:
 
     def add_frame(self, node: Table, frame: DataFrame, weight: int) -> None:
         """Add or remove the rows of an encoded frame of c0, c1..."""
-        if self._engine.placement is None:
-            head = frame.limit(INLINE_ROWS + 1).toArrow()
-            if len(head) <= INLINE_ROWS:
+        if self._engine.placement is not Placement.SPARK:
+            inline = self._engine.placement is Placement.INLINE
+            head = (frame if inline else frame.limit(INLINE_ROWS + 1)).toArrow()
+            if inline or len(head) <= INLINE_ROWS:
                 columns = _stored(head, node)
                 check_not_null(columns, node.schema, node.name)
                 self._add(node, columns, weight)
@@ -229,6 +230,6 @@ def _estimate(frame: DataFrame) -> int:
     statistics = frame._jdf.queryExecution().optimizedPlan().stats()
     known = statistics.rowCount()
     if known.isDefined():
-        return int(known.get().longValue())
-    size = int(statistics.sizeInBytes().longValue())
+        return int(str(known.get()))
+    size = int(str(statistics.sizeInBytes()))
     return UNKNOWN_ROWS if size > 2**50 else max(INLINE_ROWS + 1, size // (16 * len(frame.columns)))

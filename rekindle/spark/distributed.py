@@ -23,6 +23,7 @@ from rekindle.circuit.nodes import (
     Deduplicate,
     Group,
     HalfJoin,
+    Indexed,
     Moment,
     Node,
     Side,
@@ -175,7 +176,7 @@ class DistributedStep:
                 return self._grouped(node)
         assert_never(node)
 
-    def _changed(self, node: Table | Arrangement | View, *hashes: str) -> DataFrame:
+    def _changed(self, node: Indexed, *hashes: str) -> DataFrame:
         trace = self._changes[node.id]
         columns = [*hashes, WEIGHT, *trace.layout.payload.names]
         return self._frames.scan(trace, self._context.store, columns)
@@ -206,7 +207,7 @@ class DistributedStep:
         rows = self._rows[node.change] + trace.rows // 100
         return self._frames.run_kernel(kernel, named, self._frames.partitions(rows))
 
-    def _native_join(self, left: Table | Arrangement | View, right: Table | Arrangement | View) -> DataFrame:
+    def _native_join(self, left: Indexed, right: Indexed) -> DataFrame:
         """Both sides are changes as a whole: Spark joins them by the hash of their keys."""
         one = self._changed(left, "_key")
         two = self._changed(right, "_key")
@@ -256,7 +257,7 @@ class DistributedStep:
 
         return self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
 
-    def _indexed(self, key: str) -> Table | Arrangement | View:
+    def _indexed(self, key: str) -> Indexed:
         node = self._context.circuit.nodes[key]
         assert isinstance(node, Table | Arrangement | View)
         return node

@@ -1,9 +1,9 @@
 """Stages and traces as Spark DataFrames, for changes too large for the driver.
 
-A frame has the columns `_weight`, `c0`, `c1`... in their stored types. Stages become plan nodes over
-the very expressions that the driver would run: a plan's columns are aliased to the expression ids
-that a stage was written over, so nothing is rewritten. Traces are read and written by kernels in
-`mapInArrow`, one task for each range of the key-hash space; rows never pass through the driver.
+A frame has the columns `_weight`, `c0`, `c1`... in their stored types. Stages become plan nodes
+over the very expressions that the driver would run: a plan's columns are aliased to the expression
+ids that a stage was written over, so nothing is rewritten. Traces are read and written by kernels
+in `mapInArrow`, one task for each range of the key-hash space; rows never pass through the driver.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType, YearMonthIntervalType
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.spark.stages import Generated, Lowered, Rowwise
 from rekindle.spark.types import data_type
-from rekindle.traces.arrays import KEY
+from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.consolidate import consolidate
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import KeyRange, key_ranges
@@ -129,7 +129,8 @@ class Frames:
 
     def partitions(self, rows: int) -> int:
         """How many partitions to cut work on so many rows into; a power of two."""
-        wanted = max(self.catalyst.spark.sparkContext.defaultParallelism, rows // ROWS_PER_PARTITION)
+        cores = self.catalyst.spark.sparkContext.defaultParallelism
+        wanted = max(cores, rows // ROWS_PER_PARTITION)
         return 1 << max(1, (wanted - 1).bit_length())
 
     def run_kernel(self, kernel: PartitionKernel, schema: pa.Schema, partitions: int) -> DataFrame:
@@ -208,16 +209,14 @@ def whole_keys(
         count += batch.num_rows
         if count < rows:
             continue
-        table = pa.concat_tables(waiting)
-        keys = table.column(KEY)
-        last = keys[len(keys) - 1].as_py()
-        cut = len(keys) - 1
-        while cut > 0 and keys[cut - 1].as_py() == last:
-            cut -= 1
+        table = pa.concat_tables(waiting).combine_chunks()
+        keys = integers(table.column(KEY))
+        cut = int(keys.searchsorted(keys[-1]))
         if cut:
             yield consolidate(table.slice(0, cut), layout)
+        # A hot key may fill the whole table: wait for twice as much before looking again.
         waiting = [table.slice(cut)]
-        count = len(table) - cut
+        count = 0 if not cut else len(table) - cut
     if waiting:
         yield consolidate(pa.concat_tables(waiting), layout)
 
