@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from rekindle.runtime import engine, log
 from rekindle.runtime.database import Database
+from rekindle.traces import trace
 
 Row = tuple[Any, ...]
 Bag = Counter[Row]
@@ -55,10 +57,6 @@ class Step:
     epoch: int
     kind: str
     edits: tuple[Edit, ...] = ()
-
-    @property
-    def on_spark(self) -> bool:
-        return self.kind == "spark"
 
 
 @dataclass(slots=True)
@@ -235,6 +233,23 @@ def _event(random_: random.Random) -> Row:
     return cust, tag, random_.choice([None, 0.1, 0.2, 0.3, -7.7, 1e9, 1e-9])
 
 
+TIGHT = [
+    (log, "CHECKPOINT_EVERY", 5),
+    (engine, "GRACE_EPOCHS", 3),
+    (trace, "LEVEL_ZERO_ROWS", 8),
+    (trace, "MINIMUM_FUEL", 16),
+    (trace, "_SMALLEST_PIECE", 8),
+    (trace, "_PIECES", 4),
+]
+"""Limits so low that small data has checkpoints, sweeps, levels and merges over many steps."""
+
+
+def tighten(set_attribute: Callable[[Any, str, int], object] = setattr) -> None:
+    """Lower the limits of this process."""
+    for module, name, value in TIGHT:
+        set_attribute(module, name, value)
+
+
 def build(db: Database) -> None:
     """Create the tables and views; the database is then at epoch `SETUP`."""
     for statement in TABLES.values():
@@ -244,14 +259,14 @@ def build(db: Database) -> None:
     assert db.epoch == SETUP
 
 
-def perform(db: Database, step: Step) -> None:
-    """Run one step."""
+def perform(db: Database, step: Step, placement: str | None = None) -> None:
+    """Run one step, if asked for at another place than its own."""
     if step.kind == "create":
         db.sql(f"CREATE MATERIALIZED VIEW {PASSING} AS {PASSING_VIEW}")
     elif step.kind == "drop":
         db.sql(f"DROP VIEW {PASSING}")
     else:
-        db.place("spark" if step.on_spark else "inline")
+        db.place(placement or ("spark" if step.kind == "spark" else "inline"))
         try:
             transact(db, step.edits)
         finally:
@@ -263,7 +278,3 @@ def transact(db: Database, edits: Iterable[Edit]) -> None:
     with db.transaction() as tx:
         for edit in edits:
             getattr(tx, edit.call)(edit.table, list(edit.rows))
-
-
-def entries(model: Model) -> Mapping[str, Bag]:
-    return model.contents()

@@ -7,6 +7,7 @@ positions (`text`); the names a user chose do not matter.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -52,6 +53,19 @@ class CatalystGenerator:
         return simple_name(self.expression)
 
 
+def _identity(
+    catalyst: Catalyst, expression: JavaObject, inputs: Sequence[JavaObject]
+) -> str:
+    """Equal for equal expressions over inputs of equal types.
+
+    The types of columns that the expression does not read count too: `inputs` also says how the
+    rows it is evaluated on are laid out, so one scalar must be able to stand for an equal one.
+    """
+    layout = "|".join(type_text(attribute.dataType()) for attribute in inputs)
+    digest = hashlib.sha256(layout.encode()).hexdigest()[:8]
+    return f"catalyst:{fingerprint(catalyst.bind(expression, inputs))}:{digest}"
+
+
 def _positions(expression: JavaObject, inputs: Sequence[JavaObject]) -> frozenset[int]:
     wanted = {attribute.exprId().id() for attribute in items(expression.references().toSeq())}
     return frozenset(i for i, a in enumerate(inputs) if a.exprId().id() in wanted)
@@ -62,7 +76,7 @@ def scalar(
 ) -> CatalystScalar:
     """The scalar of an expression over the given attributes."""
     return CatalystScalar(
-        text=f"catalyst:{fingerprint(catalyst.bind(expression, inputs))}",
+        text=_identity(catalyst, expression, inputs),
         type=type_text(expression.dataType()),
         nullable=bool(expression.nullable()),
         references=_positions(expression, inputs),
@@ -84,9 +98,9 @@ def generator(
     added = Schema(
         tuple(Field(str(a.name()), type_text(a.dataType()), bool(a.nullable())) for a in outputs)
     )
-    bound = fingerprint(catalyst.bind(expression, inputs))
+    identity = _identity(catalyst, expression, inputs)
     return CatalystGenerator(
-        text=f"catalyst:{bound}:{'outer' if outer else 'inner'}",
+        text=f"{identity}:{'outer' if outer else 'inner'}",
         schema=added,
         outer=outer,
         references=_positions(expression, inputs),

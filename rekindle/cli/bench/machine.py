@@ -1,0 +1,88 @@
+"""The machine that a benchmark ran on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow
+import pyspark
+from pyspark.sql import SparkSession
+
+import rekindle
+
+_INTERVAL = 0.02
+
+
+def describe_machine(spark: SparkSession) -> dict[str, Any]:
+    """What a reader needs to judge the numbers, including what else was running."""
+    return {
+        "cores": os.cpu_count(),
+        "processor": _line("/proc/cpuinfo", "model name") or platform.processor(),
+        "memory": _line("/proc/meminfo", "MemTotal"),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "java": str(spark.sparkContext._gateway.jvm.System.getProperty("java.version")),  # type: ignore[union-attr]
+        "spark": pyspark.__version__,
+        "arrow": pyarrow.__version__,
+        "rekindle": rekindle.__version__,
+        "master": spark.sparkContext.master,
+        "load_before": [round(value, 2) for value in os.getloadavg()],
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def private_bytes() -> int:
+    """Memory of this process that is not a mapped file: what it would have to allocate."""
+    found = _line("/proc/self/status", "RssAnon")
+    return int(found.split()[0]) * 1024 if found else 0
+
+
+class MemoryWatch:
+    """Samples the private memory of this process while a block runs."""
+
+    def __init__(self) -> None:
+        self.samples: list[tuple[float, int]] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> MemoryWatch:
+        self.started = time.perf_counter()
+        self.samples.append((0.0, private_bytes()))
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def growth(self) -> int:
+        """The highest sample above the first one, in bytes."""
+        return max(size for _, size in self.samples) - self.samples[0][1]
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_INTERVAL):
+            self.samples.append((time.perf_counter() - self.started, private_bytes()))
+
+
+def _line(path: str, name: str) -> str:
+    """The value of a `name: value` line of a file of the kernel; empty when there is none."""
+    try:
+        for line in Path(path).read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == name:
+                return value.strip()
+    except OSError:
+        pass
+    return ""

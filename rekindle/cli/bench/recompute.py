@@ -1,0 +1,62 @@
+"""Is a step worth it? A small change against recomputing the view from Parquet.
+
+The tables are written to Parquet once, by Spark; the recomputation reads them, joins, aggregates
+and throws the result away. Steps and recomputations take turns.
+"""
+
+from __future__ import annotations
+
+from rekindle.cli.bench.harness import Harness, run_to_nowhere, timed
+from rekindle.cli.bench.report import Bound, Report, Sample, Verdict
+from rekindle.cli.bench.workload import QUERY, Workload
+
+SHARE = 0.0001
+LIMIT = 20.0
+STEPS_A_ROUND = 3
+
+
+def run(harness: Harness) -> Report:
+    """Recomputation against the median step."""
+    workload = Workload(harness.rows(10_000_000))
+    changed = max(2, round(workload.rows * SHARE))
+    places = {name: str(harness.directory / f"{name}.parquet") for name in ("orders", "customers")}
+    with harness.phase("writing Parquet", 2) as advance:
+        workload.customers_frame(harness.spark).write.parquet(places["customers"])
+        advance()
+        workload.orders_frame(harness.spark).write.parquet(places["orders"])
+        advance()
+    filled = harness.filled(workload)
+    spark = harness.spark
+
+    def recomputation() -> Sample:
+        def compute() -> None:
+            tables = {name: spark.read.parquet(place) for name, place in places.items()}
+            run_to_nowhere(spark.sql(QUERY, **tables))  # type: ignore[arg-type]
+
+        return timed(compute)
+
+    steps = [f"step {i + 1} of a round" for i in range(STEPS_A_ROUND)]
+    actions = {name: (lambda: filled.step(changed)) for name in steps}
+    found = harness.interleave(
+        {"recomputation from Parquet": recomputation, **actions}, harness.rounds(15), warm_up=4
+    )
+    recomputed, *rest = found.values()
+    step = type(recomputed)(
+        f"step of {changed:,} rows", [sample for series in rest for sample in series.samples]
+    )
+    return Report(
+        name="recompute",
+        claim=f"A step against recomputing the view, {workload.rows:,} orders",
+        series=[step, recomputed],
+        verdicts=[
+            Verdict(
+                f"recomputation against a step with {changed / workload.rows:.2%} changed",
+                recomputed.median / step.median,
+                Bound.AT_LEAST,
+                LIMIT,
+            )
+        ],
+        machine=harness.machine,
+        settings={"rows": workload.rows, "changed_rows": changed},
+        facts={"stored_rows": dict(filled.stored)},
+    )

@@ -1,0 +1,1 @@
+"""The demo: a shop's database, its views, and a day of transactions."""

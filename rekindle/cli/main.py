@@ -1,0 +1,48 @@
+"""The command `rekindle`: one line for each subcommand, which live in their own modules."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import rekindle
+from rekindle.cli.bench.command import bench
+from rekindle.cli.check import check
+from rekindle.cli.demo.command import demo
+from rekindle.cli.explain import explain
+from rekindle.cli.sql import sql
+
+app = typer.Typer(
+    name="rekindle",
+    help="Spark views that are always fresh, at a cost that follows the change.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command()(sql)
+app.command()(explain)
+app.command()(check)
+app.command()(bench)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rekindle {rekindle.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version."),
+    ] = False,
+) -> None:
+    """Options before the subcommand."""
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    app()

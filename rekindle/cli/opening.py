@@ -1,0 +1,71 @@
+"""Opening a database for a command."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from rekindle.cli.quiet import quiet_start
+from rekindle.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rekindle.runtime.database import Database
+
+
+class Access(enum.Enum):
+    """What a command means to do with a database."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@contextmanager
+def opened(warehouse: str, access: Access) -> Iterator[Database]:
+    """The database at a path; it is closed when the block ends."""
+    if access is Access.READ:
+        _require(warehouse)
+    spark = started_spark()
+    import rekindle
+
+    db = rekindle.connect(warehouse, spark, mode=access.value)
+    try:
+        yield db
+    finally:
+        db.close()
+
+
+def started_spark() -> SparkSession:
+    """The session, which may take some seconds to start; only errors are logged, by us."""
+    from pyspark import SparkContext
+
+    from rekindle.spark.session import local_session, require_java
+
+    require_java()
+    if SparkContext._active_spark_context is not None:
+        return local_session()
+    with quiet_start() as true_stderr, os.fdopen(os.dup(true_stderr), "w") as stderr:
+        console = Console(file=stderr)
+        if console.is_terminal:
+            with console.status("starting Spark", spinner="dots"):
+                session = local_session()
+        else:
+            session = local_session()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def _require(warehouse: str) -> None:
+    """Say that there is nothing before Spark takes its time to start."""
+    if "://" not in warehouse and not os.path.isdir(os.path.join(warehouse, "log")):
+        raise DefinitionError(
+            f"there is no database at '{warehouse}'",
+            detail=f"looked in {os.path.abspath(warehouse)}",
+            hint=f"create one with: rekindle sql {warehouse} -e 'CREATE TABLE ...'",
+        )

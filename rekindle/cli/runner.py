@@ -1,0 +1,108 @@
+"""Running statements for a script or a prompt, and saying what each of them did."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from rekindle.cli.display import show_frame
+from rekindle.cli.failures import understood
+
+if TYPE_CHECKING:
+    from rekindle.runtime.database import Database
+
+_COMMENT = re.compile(r"\s*(?:--[^\n]*(?:\n|$)|/\*.*?\*/)", re.DOTALL)
+_COMMANDS = {"INSERT", "DELETE", "UPDATE", "MERGE", "CREATE", "DROP"}
+_CHANGES = {"INSERT", "DELETE", "UPDATE", "MERGE"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a statement of a script stands, counted from 1."""
+
+    number: int
+    line: int
+
+    def __str__(self) -> str:
+        return f"statement {self.number}, line {self.line}"
+
+
+def located(script: str) -> list[tuple[str, Place]]:
+    """The statements of a script and where they begin, comments not counted.
+
+    >>> [(text, str(place)) for text, place in located("select 1;\\n-- two\\nselect 2;")]
+    [('select 1', 'statement 1, line 1'), ('-- two\\nselect 2', 'statement 2, line 3')]
+    """
+    from rekindle.runtime.statements import split_script
+
+    found = []
+    position = 0
+    for number, statement in enumerate(split_script(script), 1):
+        start = script.index(statement, position)
+        position = start + len(statement)
+        begin = start + _leading_comments(statement)
+        found.append((statement, Place(number, script.count("\n", 0, begin) + 1)))
+    return found
+
+
+def first_word(statement: str) -> str:
+    """The keyword that a statement begins with, in capitals.
+
+    >>> first_word("/* all */ -- of it\\n select 1")
+    'SELECT'
+    """
+    body = statement[_leading_comments(statement) :]
+    found = re.match(r"\s*\(*\s*([A-Za-z]+)", body)
+    return found[1].upper() if found else ""
+
+
+def _leading_comments(statement: str) -> int:
+    end = 0
+    while found := _COMMENT.match(statement, end):
+        end = found.end()
+    return end + len(statement[end:]) - len(statement[end:].lstrip())
+
+
+class Runner:
+    """Runs statements against one database and prints what they give."""
+
+    def __init__(self, db: Database, console: Console) -> None:
+        self.db = db
+        self.console = console
+        self.timing = False
+
+    def run(self, statement: str) -> None:
+        """Run one statement; a change says its epoch, the rows it changed and its time."""
+        word = first_word(statement)
+        before = self.db.epoch
+        started = time.perf_counter()
+        with understood():
+            frame = self.db.sql(statement)
+            milliseconds = (time.perf_counter() - started) * 1000
+            if word not in _COMMANDS:
+                show_frame(frame, self.console)
+                if self.timing:
+                    self._say(f"{(time.perf_counter() - started) * 1000:,.0f} ms")
+                return
+        epoch = self.db.epoch
+        if epoch == before:
+            self._say(f"{word}: nothing to do, still epoch {epoch}, {milliseconds:,.0f} ms")
+        elif word in _CHANGES:
+            rows = rows_changed(self.db, before)
+            counted = "1 row" if rows == 1 else f"{rows:,} rows"
+            self._say(f"{word}: epoch {epoch}, {counted} changed, {milliseconds:,.0f} ms")
+        else:
+            self._say(f"{word}: epoch {epoch}, {milliseconds:,.0f} ms")
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, style="green")
+
+
+def rows_changed(db: Database, since: int) -> int:
+    """Rows by which tables changed after an epoch; an update counts the old row and the new."""
+    state = db._engine.state
+    return sum(change.run.rows for name in db.tables for change in state.changes(name, since))

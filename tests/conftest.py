@@ -1,0 +1,48 @@
+"""What tests that need Spark share: one session for the whole run, started by the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rekindle.runtime.database import Database
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A small local session; tests that do not ask for it never start a JVM."""
+    from rekindle.spark.session import local_session
+
+    session = local_session(
+        **{
+            "spark.master": "local[2]",
+            "spark.app.name": "rekindle-tests",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.default.parallelism": "2",
+            "spark.driver.memory": "2g",
+            "spark.ui.enabled": "false",
+        }
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> str:
+    """Where a test's database lives."""
+    return str(tmp_path / "warehouse")
+
+
+@pytest.fixture
+def db(warehouse: str, spark: SparkSession) -> Iterator[Database]:
+    """An empty database, closed at the end of the test."""
+    import rekindle
+
+    with rekindle.connect(warehouse, spark=spark) as database:
+        yield database

@@ -1,0 +1,315 @@
+"""Random queries of the supported language, as SQL text with the columns that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from tests.property import values
+from tests.property.schemas import TableSpec
+from tests.property.values import Type
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Something a query can read: a table or an earlier view."""
+
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+
+    def of(self, *families: str) -> list[str]:
+        return [name for name, type_ in self.columns if type_.family in families]
+
+    @property
+    def numbers(self) -> list[str]:
+        return [name for name, type_ in self.columns if type_.is_number]
+
+    @property
+    def keys(self) -> list[str]:
+        return [name for name, type_ in self.columns if type_.is_key]
+
+    def type(self, name: str) -> Type:
+        return dict(self.columns)[name]
+
+
+@dataclass(frozen=True)
+class Query:
+    """SQL text; `columns` are those a later view may read further."""
+
+    sql: str
+    columns: tuple[tuple[str, Type], ...]
+    kind: str
+
+
+BIGINT = Type("bigint", None, st.nothing(), "integer")
+OPAQUE = Type("?", None, st.nothing(), "opaque")
+
+
+def relation_of(spec: TableSpec) -> Relation:
+    return Relation(spec.name, tuple((c.name, c.type) for c in spec.columns))
+
+
+def _some(draw: st.DrawFn, items: Sequence[str], least: int, most: int) -> list[str]:
+    if not items:
+        return []
+    most = min(most, len(items))
+    return draw(st.lists(st.sampled_from(items), min_size=min(least, most), max_size=most, unique=True))
+
+
+def predicate(draw: st.DrawFn, relation: Relation, prefix: str = "") -> str:
+    """A condition that some rows meet."""
+    options = []
+    for name, type_ in relation.columns:
+        column = prefix + name
+        options.append(f"{column} IS NOT NULL")
+        if type_.is_number:
+            options += [f"{column} > 0", f"{column} BETWEEN -1 AND 1", f"{column} <> 0 AND 4 / {column} > 1"]
+        if type_.family == "boolean":
+            options += [column, f"NOT {column}", f"{column} IS NOT TRUE"]
+        if type_.family == "string":
+            options += [f"{column} LIKE 'a%'", f"length({column}) > 1", f"{column} IN ('a', '')"]
+        if type_.family == "special":
+            options += [f"{column} >= 0", f"isnan({column})"]
+    one = draw(st.sampled_from(options))
+    if draw(st.integers(0, 3)) == 0:
+        return f"({one}) {draw(st.sampled_from(['AND', 'OR']))} ({draw(st.sampled_from(options))})"
+    return one
+
+
+def where(draw: st.DrawFn, relation: Relation, prefix: str = "") -> str:
+    return f" WHERE {predicate(draw, relation, prefix)}" if draw(st.booleans()) else ""
+
+
+def expressions(relation: Relation, prefix: str = "") -> list[tuple[str, Type]]:
+    """Expressions over a relation that fail on no row."""
+    found: list[tuple[str, Type]] = []
+    for name, type_ in relation.columns:
+        column = prefix + name
+        found.append((column, type_))
+        found.append((f"{column} IS NULL", values.BOOLEAN))
+        match type_.family:
+            case "integer":
+                found += [
+                    (f"CAST({column} AS BIGINT) * 2 + 1", BIGINT),
+                    (f"CASE WHEN {column} > 0 THEN 1 ELSE {column} END", OPAQUE),
+                    (f"coalesce(CAST({column} AS INT), 7)", values.INT),
+                ]
+            case "float" | "decimal":
+                found += [(f"-{column}", OPAQUE), (f"CAST({column} AS DOUBLE) * 0.5D", OPAQUE)]
+            case "string":
+                found += [(f"concat({column}, '!')", OPAQUE), (f"length({column})", values.INT)]
+            case "array":
+                found += [
+                    (f"size({column})", values.INT),
+                    (f"transform({column}, e -> e + 1)", values.ARRAY),
+                    (f"try_element_at({column}, 1)", values.INT),
+                ]
+            case "struct":
+                found += [(f"{column}.f", values.INT), (f"{column}.g", OPAQUE)]
+            case "map":
+                found += [(f"element_at({column}, 'a')", values.INT)]
+            case "date":
+                found += [(f"year({column})", values.INT)]
+            case "timestamp" | "timestamp_ntz":
+                found += [(f"hour({column})", values.INT)]
+            case "boolean":
+                found += [(f"NOT {column}", values.BOOLEAN)]
+    return found
+
+
+def _selected(draw: st.DrawFn, options: Sequence[tuple[str, Type]], most: int = 4) -> tuple[str, tuple[tuple[str, Type], ...]]:
+    chosen = draw(st.lists(st.sampled_from(options), min_size=1, max_size=most))
+    columns = tuple((f"o{i}", type_) for i, (_, type_) in enumerate(chosen))
+    text = ", ".join(f"{e} AS o{i}" for i, (e, _) in enumerate(chosen))
+    return text, columns
+
+
+def projection(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    relation = draw(st.sampled_from(relations))
+    text, columns = _selected(draw, expressions(relation))
+    order = " ORDER BY o0" if draw(st.integers(0, 4)) == 0 and columns[0][1].is_key else ""
+    return Query(
+        f"SELECT {text} FROM {relation.name}{where(draw, relation)}{order}", columns, "projection"
+    )
+
+
+def _pair(draw: st.DrawFn, left: Relation, right: Relation) -> str:
+    """An equality of two columns, of one type or of two integer types."""
+    pairs = [
+        f"a.{one} = b.{two}"
+        for one, first in left.columns
+        for two, second in right.columns
+        if first.is_key
+        and (first == second or (first.family == second.family == "integer"))
+        and first.family != "opaque"
+    ]
+    return draw(st.sampled_from(pairs)) if pairs else ""
+
+
+def join(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    left, right = draw(st.sampled_from(relations)), draw(st.sampled_from(relations))
+    conditions = [c for c in (_pair(draw, left, right),) if c]
+    if conditions and draw(st.integers(0, 3)) == 0:
+        conditions.append(_pair(draw, left, right))
+    if left.numbers and right.numbers and draw(st.integers(0, 2)) == 0:
+        one, two = draw(st.sampled_from(left.numbers)), draw(st.sampled_from(right.numbers))
+        conditions.append(f"a.{one} <= b.{two}")
+    text, columns = _selected(draw, expressions(left, "a.") + expressions(right, "b."))
+    source = f"{left.name} a JOIN {right.name} b" + (
+        f" ON {' AND '.join(conditions)}" if conditions else " ON true"
+    )
+    kind = "self join" if left == right else "join"
+    third = ""
+    if draw(st.integers(0, 4)) == 0:
+        other = draw(st.sampled_from(relations))
+        if "k" in dict(left.columns) and "k" in dict(other.columns):
+            third, kind = f" JOIN {other.name} c ON c.k = a.k", "three-way join"
+    return Query(f"SELECT {text} FROM {source}{third}{where(draw, left, 'a.')}", columns, kind)
+
+
+def cross(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    left, right = draw(st.sampled_from(relations)), draw(st.sampled_from(relations))
+    text, columns = _selected(draw, expressions(left, "a.") + expressions(right, "b."))
+    return Query(
+        f"SELECT {text} FROM {left.name} a CROSS JOIN {right.name} b{where(draw, left, 'a.')}",
+        columns,
+        "cross join",
+    )
+
+
+def _aggregates(draw: st.DrawFn, relation: Relation) -> list[tuple[str, Type]]:
+    options: list[tuple[str, Type]] = [("count(*)", BIGINT)]
+    options += [(f"count({name})", BIGINT) for name, _ in relation.columns]
+    for name in relation.numbers:
+        double = f"CAST({name} AS DOUBLE)"
+        options += [
+            (f"sum({name})", OPAQUE),
+            (f"avg({name})", OPAQUE),
+            (f"stddev({double})", OPAQUE),
+            (f"stddev_pop({double})", OPAQUE),
+            (f"variance({double})", OPAQUE),
+            (f"var_pop({double})", OPAQUE),
+            (f"covar_pop({double}, {double} * 2)", OPAQUE),
+            (f"covar_samp({double}, CAST(length('ab') AS DOUBLE))", OPAQUE),
+            (f"corr({double}, {double} * {double})", OPAQUE),
+            (f"sum({name}) + count(*)", OPAQUE),
+        ]
+    options += [
+        e for name in relation.of("special") for e in [(f"sum({name})", OPAQUE), (f"avg({name})", OPAQUE)]
+    ]
+    options += [
+        e
+        for name in relation.of("boolean")
+        for e in [
+            (f"bool_and({name})", values.BOOLEAN),
+            (f"bool_or({name})", values.BOOLEAN),
+            (f"count_if({name})", BIGINT),
+        ]
+    ]
+    chosen = draw(st.lists(st.sampled_from(options), min_size=1, max_size=4))
+    found = []
+    for text, type_ in chosen:
+        if draw(st.integers(0, 4)) == 0 and text.count("(") - text.count("CAST(") == 1:
+            text = f"{text} FILTER (WHERE {predicate(draw, relation)})"
+        found.append((text, type_))
+    return found
+
+
+def aggregate(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    relation = draw(st.sampled_from(relations))
+    keys = _some(draw, [k for k in relation.keys if relation.type(k).family != "opaque"], 0, 2)
+    measures = _aggregates(draw, relation)
+    outputs = [(key, relation.type(key)) for key in keys] + measures
+    columns = tuple((f"o{i}", type_) for i, (_, type_) in enumerate(outputs))
+    text = ", ".join(f"{e} AS o{i}" for i, (e, _) in enumerate(outputs))
+    group, kind = "", "global aggregate"
+    if keys:
+        form = draw(st.sampled_from(["{}", "{}", "{}", "ROLLUP({})", "CUBE({})"]))
+        group, kind = " GROUP BY " + form.format(", ".join(keys)), "aggregate"
+        if form != "{}":
+            kind = form[:-4].lower()
+    having = draw(st.sampled_from(["", "", "", " HAVING count(*) > 1", " HAVING sum(1) < 3"]))
+    return Query(
+        f"SELECT {text} FROM {relation.name}{where(draw, relation)}{group}{having}", columns, kind
+    )
+
+
+def distinct(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    relation = draw(st.sampled_from(relations))
+    keys = _some(draw, relation.keys, 1, 3)
+    if not keys:
+        return aggregate(draw, relations)
+    text = ", ".join(f"{key} AS o{i}" for i, key in enumerate(keys))
+    columns = tuple((f"o{i}", relation.type(key)) for i, key in enumerate(keys))
+    return Query(
+        f"SELECT DISTINCT {text} FROM {relation.name}{where(draw, relation)}", columns, "distinct"
+    )
+
+
+def union(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    left, right = draw(st.sampled_from(relations)), draw(st.sampled_from(relations))
+    both = [
+        (one, two, first)
+        for one, first in left.columns
+        for two, second in right.columns
+        if first == second and first.is_key and first.family != "opaque"
+    ]
+    if not both:
+        return aggregate(draw, relations)
+    chosen = draw(st.lists(st.sampled_from(both), min_size=1, max_size=3))
+    word = draw(st.sampled_from(["UNION ALL", "UNION"]))
+    one = ", ".join(f"{a} AS o{i}" for i, (a, _, _) in enumerate(chosen))
+    two = ", ".join(b for _, b, _ in chosen)
+    columns = tuple((f"o{i}", type_) for i, (_, _, type_) in enumerate(chosen))
+    return Query(
+        f"SELECT {one} FROM {left.name}{where(draw, left)} {word} "
+        f"SELECT {two} FROM {right.name}{where(draw, right)}",
+        columns,
+        word.lower(),
+    )
+
+
+def generated(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    options = [
+        (relation, name)
+        for relation in relations
+        for name in relation.of("array", "map", "array-of-structs")
+    ]
+    if not options:
+        return distinct(draw, relations)
+    relation, name = draw(st.sampled_from(options))
+    kept = draw(st.sampled_from([c for c, _ in relation.columns]))
+    outer = draw(st.sampled_from(["", "OUTER "]))
+    family = relation.type(name).family
+    functions = {"array": ["explode", "posexplode"], "map": ["explode", "posexplode"]}
+    function = draw(st.sampled_from(functions.get(family, ["inline", "explode"])))
+    width = {"explode": 1, "posexplode": 2, "inline": 2}[function] + (family == "map")
+    names = ", ".join(f"e{i}" for i in range(width))
+    text = ", ".join([f"{kept} AS o0", *(f"e{i} AS o{i + 1}" for i in range(width))])
+    columns = ((("o0", relation.type(kept))), *((f"o{i + 1}", OPAQUE) for i in range(width)))
+    return Query(
+        f"SELECT {text} FROM {relation.name} LATERAL VIEW {outer}{function}({name}) g AS {names}"
+        f"{where(draw, relation)}",
+        columns,
+        f"{outer.lower()}{function}",
+    )
+
+
+KINDS = (projection, join, join, cross, aggregate, aggregate, aggregate, distinct, union, generated)
+
+
+@st.composite
+def views(draw: st.DrawFn, specs: Sequence[TableSpec], count: int) -> dict[str, Query]:
+    """Named queries; later ones may read earlier ones."""
+    relations = [relation_of(spec) for spec in specs]
+    found: dict[str, Query] = {}
+    for i in range(count):
+        kind = draw(st.sampled_from(KINDS))
+        query = kind(draw, relations)
+        found[f"v{i}"] = query
+        readable = tuple((n, t) for n, t in query.columns if t.family != "opaque")
+        if readable:
+            relations.append(Relation(f"v{i}", readable))
+    return found

@@ -1,0 +1,91 @@
+"""One Spark session for all that these tests reopen, and databases to start from."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rekindle
+from rekindle.runtime.database import Database
+from rekindle.spark.session import local_session
+from tests.recovery.workload import Timeline, build, perform, tighten
+
+SEED = 11
+
+Opener = Callable[[Path], Database]
+
+
+@pytest.fixture(scope="session")
+def session() -> SparkSession:
+    """The session of whatever reopens databases; it outlives them all."""
+    return local_session()
+
+
+@pytest.fixture
+def tight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints, sweeps and merges come early."""
+    tighten(monkeypatch.setattr)
+
+
+@pytest.fixture(scope="session")
+def timeline() -> Timeline:
+    return Timeline(SEED)
+
+
+@pytest.fixture(scope="session")
+def templates(
+    session: SparkSession, timeline: Timeline, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[int], Path]:
+    """Databases that were brought to an epoch without any accident; not to be opened."""
+    root = tmp_path_factory.mktemp("templates")
+    made: dict[int, Path] = {}
+
+    def template(epoch: int) -> Path:
+        if epoch not in made:
+            earlier = max((e for e in made if e < epoch), default=None)
+            path = root / str(epoch)
+            if earlier is not None:
+                shutil.copytree(made[earlier], path)
+            with pytest.MonkeyPatch.context() as patch:
+                tighten(patch.setattr)
+                with rekindle.connect(str(path), session) as db:
+                    if earlier is None:
+                        build(db)
+                    while db.epoch < epoch:
+                        perform(db, timeline.step_to(db.epoch + 1), "inline")
+            made[epoch] = path
+        return made[epoch]
+
+    return template
+
+
+@pytest.fixture
+def database_at(templates: Callable[[int], Path], tmp_path: Path) -> Callable[[int], Path]:
+    """A fresh copy of the database at an epoch."""
+
+    def copy(epoch: int) -> Path:
+        path = tmp_path / f"at-{epoch}"
+        shutil.copytree(templates(epoch), path)
+        return path
+
+    return copy
+
+
+@pytest.fixture
+def connect(session: SparkSession) -> Iterator[Opener]:
+    """Opens databases, and closes them after the test."""
+    opened: list[Database] = []
+
+    def opener(path: Path) -> Database:
+        opened.append(rekindle.connect(str(path), session))
+        return opened[-1]
+
+    yield opener
+    for db in opened:
+        db.close()
+
+

@@ -1,0 +1,125 @@
+"""A file operation of a step fails, or the user interrupts it; the process lives on.
+
+When the call raises, nothing has happened: memory and disk are at the previous epoch, no file is
+left behind, and the same step works afterwards. When it returns, the new epoch is there. Nothing in
+between: an error after the commit record has its name must not half undo the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rekindle.runtime.database import Database
+from tests.recovery.conftest import Opener
+from tests.recovery.disk import Disk, Interference, Operation, image_of, input_output_error, restore
+from tests.recovery.invariants import check_database, check_files, check_state
+from tests.recovery.workload import PERIOD, SETUP, Timeline, perform
+
+pytestmark = pytest.mark.usefixtures("tight")
+
+STEPS = {"small": SETUP + 2, "create": SETUP + 3, "drop": SETUP + 8, "checkpoint": SETUP + 10}
+FAULTS: dict[str, Callable[[Operation], BaseException]] = {
+    "input/output error": input_output_error,
+    "interrupt": lambda _: KeyboardInterrupt(),
+}
+
+
+class Campaign:
+    """Runs one step again and again, with a fault at each of its operations in turn."""
+
+    def __init__(self, root: Path, epoch: int, timeline: Timeline, connect: Opener) -> None:
+        self.root, self.epoch, self.timeline = root, epoch, timeline
+        self.disk = Disk(root)
+        self.connect = connect
+        self.patch = pytest.MonkeyPatch()
+        self.disk.install(self.patch)
+        self.db = connect(root)
+        self.before = image_of(root)
+        self.failures: list[str] = []
+
+    def run(self, make: Callable[[Operation], BaseException]) -> None:
+        number = 0
+        while self._attempt(number, make):
+            number += 1
+        assert number > 3
+        if self.failures:
+            raise AssertionError("\n".join([f"{len(self.failures)} failures", *self.failures]))
+        check_database(self.db, self.timeline)
+
+    def _attempt(self, number: int, make: Callable[[Operation], BaseException]) -> bool:
+        """Fault the operation; False when the step has no such operation."""
+        hit: list[Operation] = []
+
+        def interfere(current: int, operation: Operation) -> None:
+            if current == number:
+                hit.append(operation)
+                raise make(operation)
+
+        raised = self._step(interfere)
+        where = f"operation {number}, {hit[0].kind} of {hit[0].file}" if hit else "no fault"
+        try:
+            assert hit or raised is None
+            self._check(raised)
+        except Exception as error:
+            self.failures.append(f"{where}: {type(error).__name__}: {str(error)[:200]}")
+            self._start_over()
+            return bool(hit)
+        if hit and raised is None:
+            self._start_over()
+        return bool(hit)
+
+    def _step(self, interfere: Interference) -> BaseException | None:
+        step = self.timeline.step_to(self.epoch)
+        try:
+            self.disk.run(lambda: perform(self.db, step, "inline"), interfere)
+        except (OSError, KeyboardInterrupt) as error:
+            return error
+        return None
+
+    def _check(self, raised: BaseException | None) -> None:
+        expected = self.epoch if raised is None else self.epoch - 1
+        assert self.db.epoch == expected, f"the connection is at epoch {self.db.epoch}"
+        check_state(self.db._engine.state, self.db._engine.store, self.timeline)
+        check_files(self.root, self.timeline, [expected])
+        left = set(image_of(self.root)) - set(self.before)
+        assert raised is None or not left, f"left behind: {left}"
+
+    def _start_over(self) -> None:
+        self.db.close()
+        restore(self.before, self.root)
+        self.db = self.connect(self.root)
+
+
+@pytest.fixture
+def campaign(
+    database_at: Callable[[int], Path], timeline: Timeline, connect: Opener
+) -> Callable[[int], Campaign]:
+    made: list[Campaign] = []
+
+    def start(epoch: int) -> Campaign:
+        made.append(Campaign(database_at(epoch - 1), epoch, timeline, connect))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.patch.undo()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("epoch", STEPS.values(), ids=STEPS)
+def test_a_failed_step_has_not_happened(
+    campaign: Callable[[int], Campaign], epoch: int, fault: str
+) -> None:
+    campaign(epoch).run(FAULTS[fault])
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("epoch", range(SETUP + 1, SETUP + 1 + 2 * PERIOD))
+def test_any_step_may_fail(
+    campaign: Callable[[int], Campaign], epoch: int, fault: str
+) -> None:
+    campaign(epoch).run(FAULTS[fault])
