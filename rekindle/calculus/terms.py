@@ -328,9 +328,7 @@ class Aggregate:
         return Schema(keys + tuple(Field(m.name, m.type, m.nullable) for m in self.measures))
 
 
-Term: TypeAlias = (
-    Source | Map | Filter | FlatMap | UnionAll | Negate | Join | Distinct | Aggregate
-)
+Term: TypeAlias = Source | Map | Filter | FlatMap | UnionAll | Negate | Join | Distinct | Aggregate
 
 
 def with_children(term: Term, children: tuple[Term, ...]) -> Term:

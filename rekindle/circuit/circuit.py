@@ -89,6 +89,10 @@ class Circuit:
     def drop(self, name: str) -> tuple[Node, ...]:
         """Remove a table or view; gives the nodes that nothing needs any more."""
         del self.names[name]
+        return self.prune()
+
+    def prune(self) -> tuple[Node, ...]:
+        """Remove the nodes that no table or view needs, and give them."""
         needed: set[str] = set()
         for root in self.names.values():
             self._mark(root, needed)

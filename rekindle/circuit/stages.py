@@ -180,9 +180,7 @@ class LinearForm:
         )
 
     def negated(self) -> LinearForm:
-        return replace(
-            self, branches=tuple(replace(b, sign=-b.sign) for b in self.branches)
-        )
+        return replace(self, branches=tuple(replace(b, sign=-b.sign) for b in self.branches))
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -38,8 +38,10 @@ class CheckReport:
 def compare(view: str, epoch: int, actual: DataFrame, expected: DataFrame) -> CheckReport:
     """Raise `CheckError` unless the two are equal as bags."""
     columns = [f"c{i}" for i in range(len(actual.columns))]
-    sides = actual.toDF(*columns).withColumn("side", F.lit(1)).unionAll(
-        expected.toDF(*columns).withColumn("side", F.lit(-1))
+    sides = (
+        actual.toDF(*columns)
+        .withColumn("side", F.lit(1))
+        .unionAll(expected.toDF(*columns).withColumn("side", F.lit(-1)))
     )
     types = [field.dataType for field in actual.schema.fields]
     parts = [
@@ -125,6 +127,6 @@ def is_close(one: Any, other: Any) -> bool:
             )
         case dict(), dict():
             return one.keys() == other.keys() and all(is_close(one[k], other[k]) for k in one)
-        case (list() | tuple()), (list() | tuple()):
+        case ((list() | tuple()), (list() | tuple())):
             return len(one) == len(other) and all(map(is_close, one, other))
     return bool(one == other)

@@ -87,9 +87,7 @@ class Contents:
         table = pa.concat_tables(tables) if tables else schema.empty_table()
         return self._catalyst.spark.createDataFrame(table)
 
-    def _decoded(
-        self, frame: DataFrame, schema: Schema, prefix: tuple[str, ...] = ()
-    ) -> DataFrame:
+    def _decoded(self, frame: DataFrame, schema: Schema, prefix: tuple[str, ...] = ()) -> DataFrame:
         """Stored columns in their own types."""
         if all(stored(data_type(f.type)) == data_type(f.type) for f in schema):
             return frame
@@ -136,4 +134,3 @@ def repeated(table: pa.Table, width: int) -> pa.Table:
     if (weights == 1).all():
         return payload
     return payload.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
-

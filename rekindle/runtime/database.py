@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from rekindle.calculus.terms import Term
 from rekindle.circuit.explain import Explanation, NodeFacts, explain
 from rekindle.circuit.nodes import Table
 from rekindle.errors import (
@@ -22,10 +21,9 @@ from rekindle.errors import (
     DefinitionError,
     HistoryError,
     StatementError,
-    UnsupportedError,
 )
-from rekindle.frontends.spark_sql.analyse import Leaves, parse, resolve
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.frontends.spark_sql.analyse import Leaves, resolve
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.incremental.pipeline import trace_steps
 from rekindle.runtime.check import CheckReport, compare
 from rekindle.runtime.contents import Contents
@@ -34,8 +32,8 @@ from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, LastStep
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
+from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Change, Entry, TableEntry, ViewEntry
-from rekindle.runtime.statements import CreateView, Drop, read_statement
 from rekindle.runtime.transaction import Transaction
 from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
@@ -80,6 +78,13 @@ class Database:
             self._statements = Statements(
                 self._catalyst, self._engine.table_node, self._query, self._rows_of_keys
             )
+            self._sql = SqlFace(
+                self,
+                self._catalyst,
+                self._statements,
+                lambda: self._engine.state,
+                lambda plan: self._query(plan, None, None),
+            )
             self._transaction: Transaction | None = None
             self._writable = writable
             self._closed = False
@@ -104,114 +109,7 @@ class Database:
     def sql(self, statement: str) -> DataFrame:
         """Run one SQL statement; gives its rows, or the epoch that it made."""
         self._check_open()
-        match read_statement(statement):
-            case CreateView() as create:
-                return self._run_create_view(create)
-            case Drop() as drop:
-                return self._run_drop(drop)
-        plan = parse(self._catalyst, statement)
-        kind = simple_name(plan)
-        match kind:
-            case "CreateTable":
-                return self._run_create_table(plan)
-            case "InsertIntoStatement":
-                return self._run_dml(self._statements.insert, plan)
-            case "DeleteFromTable":
-                return self._run_dml(self._statements.delete, plan)
-            case "UpdateTable":
-                return self._run_dml(self._statements.update, plan)
-            case "MergeIntoTable":
-                return self._run_dml(self._statements.merge, plan)
-            case "ShowTables" | "ShowViews":
-                return self._show(views=kind == "ShowViews")
-            case "DescribeRelation":
-                return self._describe(plan)
-        if _is_command(plan):
-            raise StatementError(
-                f"the statement {statement.split()[0].upper()} is not run by a Rekindle database",
-                hint="use CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, DELETE, UPDATE, "
-                "MERGE, SHOW TABLES, DESCRIBE or a query; use db.spark for anything else",
-            )
-        return self._query(plan, None, None)
-
-    def _run_create_view(self, create: CreateView) -> DataFrame:
-        policy = create.options.get("policy", "first_order")
-        unknown = sorted(set(create.options) - {"policy"})
-        if unknown:
-            raise DefinitionError(
-                f"unknown option '{unknown[0]}' of view '{create.name}'", detail="known: policy"
-            )
-        if policy != "first_order":
-            raise UnsupportedError(
-                f"the policy '{policy}' is not available",
-                detail="available: first_order",
-            )
-        if create.lenient and self._engine.state.knows(create.name):
-            return self._epoch_frame()
-        if create.replace and self._engine.state.knows(create.name):
-            self.drop_view(create.name)
-        self.create_view(create.name, create.query)
-        return self._epoch_frame()
-
-    def _run_drop(self, drop: Drop) -> DataFrame:
-        if drop.lenient and not self._engine.state.knows(drop.name):
-            return self._epoch_frame()
-        if drop.is_view:
-            self.drop_view(drop.name)
-        else:
-            self.drop_table(drop.name)
-        return self._epoch_frame()
-
-    def _run_create_table(self, plan: JavaObject) -> DataFrame:
-        name = str(items(plan.name().nameParts())[-1])
-        if plan.ignoreIfExists() and self._engine.state.knows(name):
-            return self._epoch_frame()
-        struct = T.StructType.fromJson(json.loads(plan.tableSchema().json()))
-        for field in struct.fields:
-            if field.metadata.get("CURRENT_DEFAULT"):
-                raise DefinitionError(
-                    f"column '{field.name}' of '{name}' has a DEFAULT, which is not supported"
-                )
-        key: list[str] = []
-        for constraint in items(plan.tableSpec().constraints()):
-            if simple_name(constraint) != "PrimaryKeyConstraint":
-                raise DefinitionError(
-                    f"the constraint {constraint.toString()} of '{name}' is not supported",
-                    detail="supported: PRIMARY KEY, NOT NULL",
-                )
-            key = [str(column) for column in items(constraint.columns())]
-        self.create_table(name, struct, primary_key=key)
-        return self._epoch_frame()
-
-    def _run_dml(self, run: Any, plan: JavaObject) -> DataFrame:
-        if self._transaction is not None:
-            run(self._transaction, plan)
-        else:
-            with self.transaction() as tx:
-                run(tx, plan)
-        return self._epoch_frame()
-
-    def _show(self, *, views: bool) -> DataFrame:
-        rows = [
-            (e.name, "view" if isinstance(e, ViewEntry) else "table", len(e.schema))
-            for e in self._engine.state.entries.values()
-            if isinstance(e, ViewEntry) or not views
-        ]
-        return self.spark.createDataFrame(rows, "name string, kind string, columns int")
-
-    def _describe(self, plan: JavaObject) -> DataFrame:
-        parts = items(plan.relation().multipartIdentifier())
-        entry = self._engine.state.entry(str(parts[-1]))
-        key = entry.key if isinstance(entry, TableEntry) else ()
-        rows = [
-            (f.name, f.type, "" if f.nullable else "NOT NULL", "PRIMARY KEY" if i in key else "")
-            for i, f in enumerate(entry.schema)
-        ]
-        columns = "column string, type string, null string, key string"
-        return self.spark.createDataFrame(rows, columns)
-
-    def _epoch_frame(self) -> DataFrame:
-        return self.spark.createDataFrame([(self.epoch,)], "epoch bigint")
+        return self._sql.run(statement)
 
     # ---- definitions -----------------------------------------------------------------------
 
@@ -252,13 +150,28 @@ class Database:
         """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it."""
         self._check_writable()
         self._check_new(name)
-        entry, term = (
-            self._definitions.of_sql(name, definition)
-            if isinstance(definition, str)
-            else self._definitions.of_frame(name, definition)
-        )
+        entry, term = self._define(name, definition)
         self._engine.create_view(entry, term)
         self._leaves.add(name, struct_of(entry.schema))
+
+    def _define(self, name: str, definition: str | DataFrame) -> tuple[ViewEntry, Term]:
+        if isinstance(definition, str):
+            return self._definitions.of_sql(name, definition)
+        if isinstance(definition, DataFrame):
+            return self._definitions.of_frame(name, definition)
+        raise DefinitionError(
+            f"view '{name}' cannot be defined by a {type(definition).__name__}",
+            hint="give SQL text or a DataFrame built from db.table(...)",
+        )
+
+    def replace_view(self, name: str, definition: str | DataFrame) -> None:
+        """Give a view that no other view reads a new definition, in one epoch."""
+        self._check_writable()
+        old = self._droppable(name, ViewEntry)
+        entry, term = self._define(old.name, definition)
+        self._engine.create_view(entry, term)
+        self._leaves.remove(old.name)
+        self._leaves.add(old.name, struct_of(entry.schema))
 
     def drop_table(self, name: str) -> None:
         """Drop a table that no view reads."""
@@ -270,6 +183,11 @@ class Database:
 
     def _drop(self, name: str, kind: type[Entry]) -> None:
         self._check_writable()
+        entry = self._droppable(name, kind)
+        self._engine.drop(entry)
+        self._leaves.remove(entry.name)
+
+    def _droppable(self, name: str, kind: type[Entry]) -> Entry:
         entry = self._engine.state.entry(name)
         if not isinstance(entry, kind):
             word = "view" if isinstance(entry, ViewEntry) else "table"
@@ -280,8 +198,7 @@ class Database:
                 f"'{name}' cannot be dropped: it is read by {', '.join(readers)}",
                 hint="drop those views first",
             )
-        self._engine.drop(entry)
-        self._leaves.remove(entry.name)
+        return entry
 
     def _check_new(self, name: str) -> None:
         if self._engine.state.knows(name):
@@ -304,6 +221,10 @@ class Database:
             self._engine, self._statements.encode_by_name, self._end_transaction
         )
         return self._transaction
+
+    def joined_transaction(self) -> AbstractContextManager[Transaction]:
+        """The open transaction, which goes on after the block, or one for the block alone."""
+        return self.transaction() if self._transaction is None else nullcontext(self._transaction)
 
     def _end_transaction(self) -> None:
         self._transaction = None
@@ -496,31 +417,3 @@ def connect(
     if retain is not None and retain < 1:
         raise DefinitionError("retain must be at least 1 epoch")
     return Database(str(path), spark, writable=mode == "write", retain=retain)
-
-
-def _is_command(plan: JavaObject) -> bool:
-    with contextlib.suppress(Exception):
-        name = str(plan.getClass().getName())
-        if name.startswith("org.apache.spark.sql.execution.command"):
-            return True
-    commands = {
-        "CreateView",
-        "CreateTableAsSelect",
-        "ReplaceTable",
-        "ReplaceTableAsSelect",
-        "CreateNamespace",
-        "DropNamespace",
-        "DropTable",
-        "DropView",
-        "TruncateTable",
-        "RenameTable",
-        "CacheTable",
-        "AnalyzeTable",
-        "AlterViewAs",
-        "SetCatalogAndNamespace",
-        "CreateMaterializedViewAsSelect",
-        "CreateStreamingTable",
-        "RefreshTable",
-    }
-    kind = simple_name(plan)
-    return kind in commands or kind.startswith(("Alter", "AddColumns", "Show", "Describe"))

@@ -68,9 +68,7 @@ class Definitions:
             )
         return self.of_sql(entry.name, entry.sql)[1]
 
-    def recomputation(
-        self, entry: ViewEntry, contents: Callable[[str], DataFrame]
-    ) -> DataFrame:
+    def recomputation(self, entry: ViewEntry, contents: Callable[[str], DataFrame]) -> DataFrame:
         """The view's query over the tables' contents, for Spark to run from scratch."""
         if entry.sql is not None:
             plan = parse(self._catalyst, entry.sql)

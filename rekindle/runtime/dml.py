@@ -292,9 +292,7 @@ class Statements:
         return Target(node, plain, alias or node.name)
 
     def _relation(self, name: str) -> JavaObject:
-        empty = self._catalyst.class_(
-            "org.apache.spark.sql.util.CaseInsensitiveStringMap"
-        ).empty()
+        empty = self._catalyst.class_("org.apache.spark.sql.util.CaseInsensitiveStringMap").empty()
         return self._catalyst.class_("org.apache.spark.sql.catalyst.analysis.UnresolvedRelation")(
             self._catalyst.seq([name]), empty, False
         )
@@ -320,9 +318,7 @@ class Statements:
         encoded = self.encode(frame, node, node.key)
         return self._keyed(node, encoded.toArrow())
 
-    def _constants(
-        self, keys: Sequence[tuple[JavaObject, ...]], types: Sequence[str]
-    ) -> DataFrame:
+    def _constants(self, keys: Sequence[tuple[JavaObject, ...]], types: Sequence[str]) -> DataFrame:
         rows = [
             self._select(
                 self._catalyst.plan("OneRowRelation")(),
@@ -356,14 +352,14 @@ class Statements:
         return [known[name.lower()] for name in names]
 
     def _attribute(self, target: Target, column: str) -> JavaObject:
-        return self._catalyst.class_(
-            "org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute"
-        )(self._catalyst.seq([target.alias, column]))
+        return self._catalyst.class_("org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute")(
+            self._catalyst.seq([target.alias, column])
+        )
 
     def _name(self, column: str) -> JavaObject:
-        return self._catalyst.class_(
-            "org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute"
-        )(self._catalyst.seq([column]))
+        return self._catalyst.class_("org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute")(
+            self._catalyst.seq([column])
+        )
 
     def _alias(self, expression: JavaObject, name: str) -> JavaObject:
         fresh = self._catalyst.module(
@@ -394,9 +390,7 @@ class Statements:
         )
 
     def _equals(self, expression: JavaObject, number: int) -> JavaObject:
-        return self._catalyst.expression("EqualTo")(
-            expression, self._catalyst.literal(str(number))
-        )
+        return self._catalyst.expression("EqualTo")(expression, self._catalyst.literal(str(number)))
 
     def _join_type(self, name: str) -> JavaObject:
         return self._catalyst.module(f"org.apache.spark.sql.catalyst.plans.{name}")
@@ -461,4 +455,3 @@ def _fixed_values(condition: JavaObject, schema: Schema) -> dict[int, list[JavaO
 
     visit(condition)
     return found
-

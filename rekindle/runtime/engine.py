@@ -120,9 +120,10 @@ class Engine:
             raise
 
     def create_view(self, entry: ViewEntry, term: Term) -> None:
-        """Add a view and fill it from what the database holds."""
+        """Add a view, or give it a new definition, and fill it from what the database holds."""
         circuit = self.circuit.copy()
         view = circuit.view(entry.name, derive(term), entry.schema)
+        gone = {node.id for node in circuit.prune()}
         fresh = frozenset(key for key in circuit.nodes if key not in self.circuit.nodes)
         demanded, seeds = self._demand(circuit, view.id, fresh)
         epoch = self.state.epoch + 1
@@ -136,17 +137,18 @@ class Engine:
         started = time.perf_counter()
         with self._cleaning(epoch):
             result = self._fill(context, seeds, rows)
-            traces = dict(self.state.traces)
+            traces = {k: v for k, v in self.state.traces.items() if k not in gone}
             for key in fresh:
                 node = circuit.nodes[key]
                 if isinstance(node, Keeping):
                     run = result.runs.get(key)
                     traces[key] = Trace(self.plans.layout(node), () if run is None else (run,))
             entry = replace(entry, node=view.id, created=epoch)
-            history = dict(self.state.history)
+            history = {k: v for k, v in self.state.history.items() if k not in gone}
             if view.id in fresh and view.id in result.runs:
                 history[view.id] = (Change(epoch, result.runs[view.id]),)
             self.store.flush(path for run in result.runs.values() for path in run.paths)
+            before = self.state
             self._commit(
                 replace(
                     self.state,
@@ -155,9 +157,9 @@ class Engine:
                     history=history,
                 )
             )
+        self._let_go(gone, before)
         self.circuit = circuit
         self.terms[entry.name] = term
-        self._historic = _paths(self.state.history)
         self._remember(result, started)
 
     def drop(self, entry: Entry) -> None:
@@ -172,13 +174,18 @@ class Engine:
             history={k: v for k, v in before.history.items() if k not in gone},
         )
         self._commit(after)
+        self._let_go(gone, before)
+        self.circuit = circuit
+        self.terms.pop(entry.name, None)
+
+    def _let_go(self, gone: set[str], before: State) -> None:
+        """Free what nodes that are no longer part of the circuit held."""
         for key in gone:
             self.plans.forget(self.circuit.nodes[key])
             self.steps.pop(key, None)
-        self.circuit = circuit
-        self.terms.pop(entry.name, None)
-        self._discard(before.paths - self.state.paths)
         self._historic = _paths(self.state.history)
+        if gone:
+            self._discard(before.paths - self.state.paths)
 
     def readers_of(self, name: str) -> list[str]:
         """The views whose definition reads a table or view."""
@@ -254,9 +261,7 @@ class Engine:
             if not len(arranged):
                 continue
             trace = self.state.traces[node.id]
-            check_change(
-                node, arranged, TraceReader.of_trace(trace, self.store, extra=[arranged])
-            )
+            check_change(node, arranged, TraceReader.of_trace(trace, self.store, extra=[arranged]))
             seeds[node.id] = arranged
         try:
             return InlineStep(self.plans, context).run(seeds)
@@ -285,9 +290,7 @@ class Engine:
             if run.rows:
                 self._check_on_spark(node, run)
                 runs[node.id] = run
-        seeds = {
-            key: Trace(self.state.traces[key].layout, (run,)) for key, run in runs.items()
-        }
+        seeds = {key: Trace(self.state.traces[key].layout, (run,)) for key, run in runs.items()}
         result = step.run(seeds)
         result.runs.update(runs)
         return result
@@ -416,9 +419,7 @@ def table_node(entry: TableEntry) -> Table:
 
 
 def _paths(history: Mapping[str, tuple[Change, ...]]) -> set[str]:
-    return {
-        path for changes in history.values() for change in changes for path in change.run.paths
-    }
+    return {path for changes in history.values() for change in changes for path in change.run.paths}
 
 
 def keeps_state(node: Node) -> bool:

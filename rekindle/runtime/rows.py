@@ -89,9 +89,7 @@ def _from_rows(rows: Sequence[Any], schema: Schema, table: str) -> pa.Table:
     return _assemble(arrays)
 
 
-def _from_named(
-    columns: Mapping[str, Any], rows: int, schema: Schema, table: str
-) -> pa.Table:
+def _from_named(columns: Mapping[str, Any], rows: int, schema: Schema, table: str) -> pa.Table:
     _check_names(columns.keys(), schema, table, "the data")
     folded = {name.lower(): values for name, values in columns.items()}
     arrays = []

@@ -36,9 +36,7 @@ class FrameEncoder(Protocol):
 class Transaction:
     """Collects changes; use as a context manager."""
 
-    def __init__(
-        self, engine: Engine, encode: FrameEncoder, done: Callable[[], None]
-    ) -> None:
+    def __init__(self, engine: Engine, encode: FrameEncoder, done: Callable[[], None]) -> None:
         self._engine = engine
         self._encode = encode
         self._done = done

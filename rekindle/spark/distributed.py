@@ -185,9 +185,7 @@ class DistributedStep:
         change, against = (self._indexed(key) for key in (node.change, node.against))
         before = self._context.traces[node.against]
         added = self._changes.get(node.against) if node.moment is Moment.AFTER else None
-        left, right = (
-            (change, against) if node.change_side is Side.LEFT else (against, change)
-        )
+        left, right = (change, against) if node.change_side is Side.LEFT else (against, change)
         if not before.rows:
             if added is None:
                 return self._nothing(node)
@@ -266,4 +264,3 @@ class DistributedStep:
 def _positional(schema: pa.Schema) -> pa.Schema:
     names = [WEIGHT, *(f"c{i}" for i in range(len(schema) - 1))]
     return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
-

@@ -111,8 +111,7 @@ class Frames:
         if all(after is before for after, before in zip(encoded, output, strict=True)):
             return plan
         named = [
-            self._named(after, before.name())
-            for after, before in zip(encoded, output, strict=True)
+            self._named(after, before.name()) for after, before in zip(encoded, output, strict=True)
         ]
         return self._project(named, plan)
 

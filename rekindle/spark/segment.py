@@ -205,5 +205,3 @@ class Segment:
 def _target(outputs: Sequence[Output]) -> StructType:
     fields = [StructField(o.name, stored(data_type(o.type)), True) for o in outputs]
     return StructType([StructField(WEIGHT, LongType(), True), *fields])
-
-

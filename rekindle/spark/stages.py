@@ -197,9 +197,7 @@ class Lowering:
         return conjunction
 
     def fresh(self, schema: Schema) -> tuple[JavaObject, ...]:
-        return tuple(
-            self.catalyst.attribute(f"c{i}", field.type) for i, field in enumerate(schema)
-        )
+        return tuple(self.catalyst.attribute(f"c{i}", field.type) for i, field in enumerate(schema))
 
     def _attributes(
         self, scalars: Iterable[Scalar | CatalystGenerator], schema: Schema

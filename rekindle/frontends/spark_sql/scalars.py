@@ -53,9 +53,7 @@ class CatalystGenerator:
         return simple_name(self.expression)
 
 
-def _identity(
-    catalyst: Catalyst, expression: JavaObject, inputs: Sequence[JavaObject]
-) -> str:
+def _identity(catalyst: Catalyst, expression: JavaObject, inputs: Sequence[JavaObject]) -> str:
     """Equal for equal expressions over inputs of equal types.
 
     The types of columns that the expression does not read count too: `inputs` also says how the

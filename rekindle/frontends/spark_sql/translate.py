@@ -158,9 +158,7 @@ def _project(translator: Translator, plan: JavaObject) -> Translated:
 def _map(
     translator: Translator, child: Translated, expressions: Sequence[JavaObject]
 ) -> Translated:
-    outputs = tuple(
-        (str(e.name()), translator.scalar(e, child.attributes)) for e in expressions
-    )
+    outputs = tuple((str(e.name()), translator.scalar(e, child.attributes)) for e in expressions)
     return Translated(Map(child.term, outputs), tuple(e.toAttribute() for e in expressions))
 
 

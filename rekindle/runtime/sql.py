@@ -1,0 +1,185 @@
+"""`db.sql`: which part of the database runs a statement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from rekindle.errors import DefinitionError, StatementError, UnsupportedError
+from rekindle.frontends.spark_sql.analyse import parse
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.runtime.dml import Statements
+from rekindle.runtime.state import State, TableEntry, ViewEntry
+from rekindle.runtime.statements import CreateView, Drop, read_statement
+from rekindle.runtime.transaction import Transaction
+
+if TYPE_CHECKING:
+    from rekindle.runtime.database import Database
+
+POLICIES = ("first_order",)
+
+
+class SqlFace:
+    """Runs SQL statements on a database."""
+
+    def __init__(
+        self,
+        database: Database,
+        catalyst: Catalyst,
+        statements: Statements,
+        state: Callable[[], State],
+        query: Callable[[JavaObject], DataFrame],
+    ) -> None:
+        self._database = database
+        self._catalyst = catalyst
+        self._statements = statements
+        self._state = state
+        self._query = query
+
+    def run(self, statement: str) -> DataFrame:
+        """The rows of a query, or the epoch that a change made."""
+        match read_statement(statement):
+            case CreateView() as create:
+                return self._create_view(create)
+            case Drop() as drop:
+                return self._drop(drop)
+        plan = parse(self._catalyst, statement)
+        match simple_name(plan):
+            case "CreateTable":
+                return self._create_table(plan)
+            case "InsertIntoStatement":
+                return self._change(self._statements.insert, plan)
+            case "DeleteFromTable":
+                return self._change(self._statements.delete, plan)
+            case "UpdateTable":
+                return self._change(self._statements.update, plan)
+            case "MergeIntoTable":
+                return self._change(self._statements.merge, plan)
+            case "ShowTables":
+                return self._show(list(self._state().entries))
+            case "ShowViews":
+                return self._show(self._database.views)
+            case "DescribeRelation":
+                return self._describe(plan)
+        if _is_command(plan):
+            raise StatementError(
+                f"the statement {statement.split()[0].upper()} is not run by a Rekindle database",
+                hint="use CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, DELETE, UPDATE, "
+                "MERGE, SHOW TABLES, DESCRIBE or a query; use db.spark for anything else",
+            )
+        return self._query(plan)
+
+    def _create_view(self, create: CreateView) -> DataFrame:
+        unknown = sorted(set(create.options) - {"policy"})
+        if unknown:
+            raise DefinitionError(
+                f"unknown option '{unknown[0]}' of view '{create.name}'", detail="known: policy"
+            )
+        policy = create.options.get("policy", POLICIES[0])
+        if policy not in POLICIES:
+            raise UnsupportedError(
+                f"the policy '{policy}' of view '{create.name}' is not available",
+                detail=f"available: {', '.join(POLICIES)}",
+            )
+        exists = self._state().knows(create.name)
+        if create.replace and exists:
+            self._database.replace_view(create.name, create.query)
+        elif not (create.lenient and exists):
+            self._database.create_view(create.name, create.query)
+        return self._epoch()
+
+    def _drop(self, drop: Drop) -> DataFrame:
+        if not (drop.lenient and not self._state().knows(drop.name)):
+            if drop.is_view:
+                self._database.drop_view(drop.name)
+            else:
+                self._database.drop_table(drop.name)
+        return self._epoch()
+
+    def _create_table(self, plan: JavaObject) -> DataFrame:
+        name = str(items(plan.name().nameParts())[-1])
+        if plan.ignoreIfExists() and self._state().knows(name):
+            return self._epoch()
+        struct = StructType.fromJson(json.loads(plan.tableSchema().json()))
+        for field in struct.fields:
+            if field.metadata.get("CURRENT_DEFAULT"):
+                raise DefinitionError(
+                    f"column '{field.name}' of '{name}' has a DEFAULT, which is not supported"
+                )
+        key: list[str] = []
+        for constraint in items(plan.tableSpec().constraints()):
+            if simple_name(constraint) != "PrimaryKeyConstraint":
+                raise DefinitionError(
+                    f"the constraint {constraint.toString()} of '{name}' is not supported",
+                    detail="supported: PRIMARY KEY, NOT NULL",
+                )
+            key = [str(column) for column in items(constraint.columns())]
+        self._database.create_table(name, struct, primary_key=key)
+        return self._epoch()
+
+    def _change(
+        self, run: Callable[[Transaction, JavaObject], None], plan: JavaObject
+    ) -> DataFrame:
+        """Run DML in the open transaction, or in one of its own."""
+        with self._database.joined_transaction() as tx:
+            run(tx, plan)
+        return self._epoch()
+
+    def _show(self, names: list[str]) -> DataFrame:
+        entries = [self._state().entry(name) for name in names]
+        rows = {
+            "name": pa.array([e.name for e in entries], pa.string()),
+            "kind": pa.array(
+                ["view" if isinstance(e, ViewEntry) else "table" for e in entries], pa.string()
+            ),
+            "columns": pa.array([len(e.schema) for e in entries], pa.int32()),
+        }
+        return self._database.spark.createDataFrame(pa.table(rows))
+
+    def _describe(self, plan: JavaObject) -> DataFrame:
+        parts = items(plan.relation().multipartIdentifier())
+        entry = self._state().entry(str(parts[-1]))
+        key = entry.key if isinstance(entry, TableEntry) else ()
+        fields = entry.schema.fields
+        rows = {
+            "column": [f.name for f in fields],
+            "type": [f.type for f in fields],
+            "null": ["" if f.nullable else "NOT NULL" for f in fields],
+            "key": ["PRIMARY KEY" if i in key else "" for i in range(len(fields))],
+        }
+        return self._database.spark.createDataFrame(pa.table(rows))
+
+    def _epoch(self) -> DataFrame:
+        return self._database.spark.createDataFrame(pa.table({"epoch": [self._database.epoch]}))
+
+
+def _is_command(plan: JavaObject) -> bool:
+    """Is this a statement that changes or describes Spark's own catalog?"""
+    if str(plan.getClass().getName()).startswith("org.apache.spark.sql.execution.command"):
+        return True
+    commands = {
+        "CreateView",
+        "CreateTableAsSelect",
+        "ReplaceTable",
+        "ReplaceTableAsSelect",
+        "CreateNamespace",
+        "DropNamespace",
+        "DropTable",
+        "DropView",
+        "TruncateTable",
+        "RenameTable",
+        "CacheTable",
+        "AnalyzeTable",
+        "AlterViewAs",
+        "SetCatalogAndNamespace",
+        "CreateMaterializedViewAsSelect",
+        "CreateStreamingTable",
+        "RefreshTable",
+    }
+    kind = simple_name(plan)
+    return kind in commands or kind.startswith(("Alter", "AddColumns", "Show", "Describe"))
