@@ -219,10 +219,7 @@ class Engine:
                 found = list(TraceReader.of_trace(trace, self.store).scan())
                 tables[key] = pa.concat_tables(found) if found else trace.layout.empty()
             try:
-                result = InlineStep(self.plans, context).run(tables)
-                for key in seeds:
-                    result.runs.pop(key, None)
-                return result
+                return InlineStep(self.plans, context).run(tables)
             except TooLargeError:
                 pass
         return DistributedStep(self.plans, self.frames, context).run(seeds)
@@ -264,9 +261,12 @@ class Engine:
             check_change(node, arranged, TraceReader.of_trace(trace, self.store, extra=[arranged]))
             seeds[node.id] = arranged
         try:
-            return InlineStep(self.plans, context).run(seeds)
+            result = InlineStep(self.plans, context).run(seeds)
         except TooLargeError:
             return None
+        for key, arranged in seeds.items():
+            result.runs[key] = write_table(context, key, arranged)
+        return result
 
     def arranged(self, node: Table, rows: pa.Table) -> pa.Table:
         """Rows with weights as an arranged change of a table."""

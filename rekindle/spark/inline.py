@@ -92,9 +92,7 @@ class InlineStep:
     def _write(self, seeds: Mapping[str, pa.Table], result: StepResult) -> None:
         """Write what traces grow by, last, so that a step that fails leaves no files."""
         for node in self._context.circuit.nodes.values():
-            if isinstance(node, HalfJoin | Deduplicate):
-                continue
-            if node.id in seeds and not isinstance(node, Table):
+            if node.id in seeds or isinstance(node, HalfJoin | Deduplicate):
                 continue
             state = self._states if isinstance(node, Group) else self._changes
             table = state.get(node.id)
