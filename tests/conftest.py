@@ -27,6 +27,7 @@ def spark() -> Iterator[SparkSession]:
             "spark.default.parallelism": "2",
             "spark.driver.memory": "2g",
             "spark.ui.enabled": "false",
+            "spark.sql.timeType.enabled": "true",
         }
     )
     yield session

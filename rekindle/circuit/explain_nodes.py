@@ -287,8 +287,10 @@ class _Describer:
     def keys(self, node: Node) -> tuple[str, ...]:
         """What the node's state is indexed or looked up by, as column names or expressions."""
         match node:
+            case Table() if node.key:
+                return tuple(node.schema.names[i] for i in node.key)
             case Table() | View():
-                return tuple(node.schema.names[i] for i in node.key_positions)
+                return node.schema.names
             case Arrangement():
                 return _named(node.keys, node.schema)
             case HalfJoin():

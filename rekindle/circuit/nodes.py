@@ -58,11 +58,6 @@ class Table:
     def inputs(self) -> tuple[str, ...]:
         return ()
 
-    @property
-    def key_positions(self) -> tuple[int, ...]:
-        """The columns that the contents are arranged by: the primary key, or the whole row."""
-        return self.key or tuple(range(len(self.schema)))
-
 
 @dataclass(frozen=True)
 class Arrangement:
@@ -177,18 +172,15 @@ class View:
     def schema(self) -> Schema:
         return self.form.schema
 
-    @property
-    def key_positions(self) -> tuple[int, ...]:
-        return tuple(range(len(self.schema)))
-
 
 Node: TypeAlias = Table | Arrangement | HalfJoin | Deduplicate | Group | View
 Indexed: TypeAlias = Table | Arrangement | View
 
 
 def is_arranged_by(node: Table | View, keys: tuple[Scalar, ...] | None) -> bool:
-    """Does the node's own trace serve lookups by these keys?"""
+    """Does the node's own trace serve lookups by these keys, or by the row where they are None?"""
+    primary = node.key if isinstance(node, Table) else ()
     if keys is None:
-        return len(node.key_positions) == len(node.schema)
+        return not primary
     positions = tuple(k.position if isinstance(k, Column) else -1 for k in keys)
-    return positions == node.key_positions
+    return bool(primary) and positions == primary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,6 +31,11 @@ from rekindle.errors import RekindleError, StatementError
 if TYPE_CHECKING:
     from rekindle.runtime.database import Database
 
+_CLOSED = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)*"|`[^`]*`""", re.DOTALL
+)
+"""Comments and quoted text, whose semicolons end nothing."""
+_OPEN = re.compile(r"""['"`]|/\*""")
 HISTORY = Path.home() / ".rekindle_history"
 HELP = """\
 [bold]SQL[/] ends with a semicolon and may take several lines:
@@ -162,9 +168,8 @@ def is_complete(text: str) -> bool:
     line = text.strip()
     if not line or line.startswith("\\") or line.lower() in ("help", "quit", "exit"):
         return True
-    # A semicolon inside quotes or a comment does not end a statement: another one would not
-    # begin after it.
-    return line.endswith(";") and len(located(line + " x")) > len(located(line))
+    rest = _CLOSED.sub(" ", line).rstrip()
+    return rest.endswith(";") and not _OPEN.search(rest)
 
 
 def _keys() -> KeyBindings:

@@ -7,13 +7,11 @@ contents is enough: other keys did not change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 
 from rekindle.circuit.nodes import Table
-from rekindle.errors import ConstraintError, RekindleError
+from rekindle.errors import ConstraintError
 from rekindle.runtime.rows import check_not_null, show_row
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.reader import TraceReader
@@ -69,14 +67,3 @@ def _duplicate(node: Table, rows: pa.Table, row: int) -> ConstraintError:
         detail=f"the row is {show_row(rows, row)}",
         hint="nothing was applied; use upsert or MERGE to replace the row",
     )
-
-
-def violations(node: Table, changes: Iterator[pa.Table], after: TraceReader) -> Iterator[pa.Table]:
-    """The first violation among some changes as a table of one text, for a Spark task."""
-    for change in changes:
-        try:
-            check_change(node, change, after)
-        except RekindleError as error:
-            parts = [error.message, error.detail, error.hint, type(error).__name__]
-            yield pa.table({"violation": pa.array(["\x1f".join(parts)], pa.string())})
-            return

@@ -41,14 +41,22 @@ class Contents:
         self._store = store
 
     def table(
-        self, name: str, schema: Schema, trace: Trace, since: Sequence[Change] = ()
+        self,
+        name: str,
+        schema: Schema,
+        trace: Trace,
+        since: Sequence[Change] = (),
+        pending: Sequence[pa.Table] = (),
     ) -> DataFrame:
-        """The rows of a trace less the given changes, each as often as its multiplicity."""
+        """The rows of a trace less the changes `since`, each as often as its multiplicity.
+
+        `pending` are arranged changes that are not committed yet.
+        """
         undone = [change.run for change in since]
         store, width = self._store, len(schema)
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-            for table in snapshot(trace, undone, store, key_range):
+            for table in snapshot(trace, undone, store, key_range, pending):
                 yield repeated(table, width)
 
         rows = trace.rows + sum(run.rows for run in undone)
@@ -115,10 +123,14 @@ class Contents:
 
 
 def snapshot(
-    trace: Trace, undone: Sequence[Run], store: Store, key_range: KeyRange
+    trace: Trace,
+    undone: Sequence[Run],
+    store: Store,
+    key_range: KeyRange,
+    pending: Sequence[pa.Table] = (),
 ) -> Iterator[pa.Table]:
-    """Consolidated tables of the trace less the runs `undone`."""
-    extra = []
+    """Consolidated tables of the trace less the runs `undone`, plus changes in memory."""
+    extra = list(pending)
     for run in undone:
         reader = TraceReader.of_trace(Trace(trace.layout, (run,)), store, key_range)
         for table in reader.scan():

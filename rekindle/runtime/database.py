@@ -18,6 +18,7 @@ from rekindle.circuit.nodes import Table
 from rekindle.errors import (
     ClosedError,
     ConstraintError,
+    CorruptionError,
     DefinitionError,
     HistoryError,
     StatementError,
@@ -33,7 +34,7 @@ from rekindle.runtime.engine import Engine, LastStep
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.sql import SqlFace
-from rekindle.runtime.state import Change, Entry, TableEntry, ViewEntry
+from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
 from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
@@ -64,7 +65,7 @@ class Database:
         local = "://" not in path or path.startswith("file://")
         self._lock = WriterLock(store.root) if writable and local else None
         try:
-            state = log.load() if log.exists() else log.create()
+            state = _opened(log, store)
             self.spark = local_session() if spark is None else spark
             self._catalyst = Catalyst(self.spark)
             self._leaves = Leaves(self._catalyst)
@@ -387,10 +388,19 @@ class Database:
         scope = {}
         for name in mentioned(plan, self._leaves.plans):
             given = frame is not None and node is not None and name == node.name
-            rows = frame if given else self.table(name)
+            rows = frame if given else self._current(name)
             assert rows is not None
             scope[name] = rows._jdf.queryExecution().analyzed()
         return resolve(self._catalyst, plan, scope, self._leaves.plans)
+
+    def _current(self, name: str) -> DataFrame:
+        """The contents as the open transaction has made them so far."""
+        entry = self._engine.state.entry(name)
+        if self._transaction is None or isinstance(entry, ViewEntry):
+            return self.table(name)
+        pending = self._transaction.pending(self._engine.table_node(name))
+        trace = self._engine.state.traces[entry.node]
+        return self._contents.table(entry.name, entry.schema, trace, pending=pending)
 
     def _rows_of_keys(self, node: Table, columns: pa.Table) -> DataFrame:
         """The table's rows whose primary keys stand in `columns`, as contents."""
@@ -398,10 +408,24 @@ class Database:
         arranged = self._engine.arranged(node, columns.add_column(0, "_weight", weight))
         trace = self._engine.state.traces[node.id]
         keys = sorted(set(integers(arranged.column(KEY)).tolist()))
-        found, _ = TraceReader.of_trace(trace, self._engine.store).probe(
+        pending = [] if self._transaction is None else self._transaction.pending(node)
+        found, _ = TraceReader.of_trace(trace, self._engine.store, extra=pending).probe(
             integers(pa.array(keys, pa.int64()))
         )
         return self._contents.of_table(node.name, node.schema, found)
+
+
+def _opened(log: CommitLog, store: Store) -> State:
+    """The committed state; a new one only where there is no data either."""
+    if log.exists():
+        return log.load()
+    if store.list("data"):
+        raise CorruptionError(
+            f"the commit log of '{store.uri}' is missing, but there are data files",
+            detail="expected records or a checkpoint under 'log'",
+            hint="restore the log directory from a backup",
+        )
+    return log.create()
 
 
 def connect(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -19,14 +20,14 @@ from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.nodes import Arrangement, Group, Node, Table, View
 from rekindle.circuit.stages import Branch
-from rekindle.errors import ConstraintError, RekindleError, RowError
+from rekindle.errors import ClosedError, ConstraintError, RekindleError
 from rekindle.incremental.pipeline import derive
 from rekindle.kernels.arrange import arrange
-from rekindle.runtime.constraints import check_change, violations
+from rekindle.runtime.constraints import check_change
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.spark.distributed import DistributedStep
-from rekindle.spark.frames import Frames
+from rekindle.spark.frames import Frames, collect
 from rekindle.spark.inline import InlineStep, write_table
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
@@ -81,6 +82,7 @@ class Engine:
         self.steps: dict[str, tuple[int, NodeStep]] = {}
         self._garbage: list[tuple[int, str]] = []
         self._historic = _paths(state.history)
+        self._interrupted = False
 
     # ---- definitions -----------------------------------------------------------------------
 
@@ -135,7 +137,7 @@ class Engine:
         context = StepContext(demanded, nothing, self.store, epoch, fresh)
         rows = sum(trace.rows for trace in seeds.values())
         started = time.perf_counter()
-        with self._cleaning(epoch):
+        with self._attempt(epoch):
             result = self._fill(context, seeds, rows)
             traces = {k: v for k, v in self.state.traces.items() if k not in gone}
             for key in fresh:
@@ -233,7 +235,7 @@ class Engine:
         context = StepContext(self.circuit, self.state.traces, self.store, epoch)
         size = sum(c.estimate if c.rows is None else len(c.rows) for c in changes.values())
         inline = self._places_inline(size) and all(c.frame is None for c in changes.values())
-        with self._cleaning(epoch):
+        with self._attempt(epoch):
             result = self._step_inline(context, changes) if inline else None
             if result is None:
                 result = self._step_on_spark(context, changes)
@@ -301,16 +303,13 @@ class Engine:
         after = replace(trace, runs=(*trace.runs, run))
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-            written = TraceReader.of_trace(change, store, key_range).scan()
-            yield from violations(node, written, TraceReader.of_trace(after, store, key_range))
+            reader = TraceReader.of_trace(after, store, key_range)
+            for table in TraceReader.of_trace(change, store, key_range).scan():
+                check_change(node, table, reader)
+            yield from ()
 
-        schema = pa.schema([("violation", pa.string())])
-        found = self.frames.run_kernel(kernel, schema, self.frames.partitions(run.rows)).collect()
-        if found:
-            message, detail, hint, kind = found[0].violation.split("\x1f")
-            raise {"RowError": RowError}.get(kind, ConstraintError)(
-                message, detail=detail, hint=hint
-            )
+        schema = pa.schema([("nothing", pa.string())])
+        collect(self.frames.run_kernel(kernel, schema, self.frames.partitions(run.rows)))
 
     def _finish(self, result: StepResult, epoch: int) -> None:
         """Let the traces take in their runs and commit."""
@@ -347,10 +346,18 @@ class Engine:
             self._forget_history()
 
     def _commit(self, after: State) -> None:
+        """Commit the next state; once the log has its record, nothing may fail any more."""
+        if self._interrupted:
+            raise ClosedError(
+                "this connection was interrupted while it committed",
+                hint="close it and call rekindle.connect again; nothing is lost",
+            )
         after = replace(after, epoch=self.state.epoch + 1).retaining(self.retention)
         self.log.commit(self.state, after)
         self.state = after
-        self._sweep(self.state.epoch - GRACE_EPOCHS)
+        self.log.maintain(after)
+        with suppress(OSError):
+            self._sweep(after.epoch - GRACE_EPOCHS)
 
     def _remember(self, result: StepResult, started: float) -> None:
         placements = {step.placement for step in result.nodes.values()}
@@ -382,12 +389,23 @@ class Engine:
         """Remove every data file that the state does not need; gives their names."""
         needed = self.state.paths
         found = [path for path in self.store.list("data") if path not in needed]
+        found += [path for path in self.store.list("log") if path.endswith(".tmp")]
         self.store.delete(found)
         self._garbage = []
         return found
 
-    def _cleaning(self, epoch: int) -> _Cleaning:
-        return _Cleaning(self.store, epoch)
+    @contextmanager
+    def _attempt(self, epoch: int) -> Iterator[None]:
+        """Work towards an epoch; if it fails, the files written for it are removed."""
+        try:
+            yield
+        except BaseException:
+            if self.log.is_committed(epoch):
+                self._interrupted = True
+            else:
+                mark = f"/e{epoch:010}-"
+                self.store.delete(path for path in self.store.list("data") if mark in path)
+            raise
 
     def table_node(self, name: str) -> Table:
         node = self.circuit.nodes[self.state.entry(name).node]
@@ -397,20 +415,6 @@ class Engine:
                 hint="change the tables that it reads",
             )
         return node
-
-
-class _Cleaning:
-    """Removes the files of an epoch whose transaction failed."""
-
-    def __init__(self, store: Store, epoch: int) -> None:
-        self._store = store
-        self._mark = f"/e{epoch:010}-"
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is not None:
-            self._store.delete(path for path in self._store.list("data") if self._mark in path)
 
 
 def table_node(entry: TableEntry) -> Table:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,11 @@ from rekindle.traces.trace import Trace
 DIRECTORY = "log"
 CHECKPOINT_EVERY = 64
 FORMAT = 1
+RACES = 5
+
+
+class _VanishedError(CorruptionError):
+    """A file that was listed is gone; a writer's checkpoint may have removed it meanwhile."""
 
 
 class CommitLog:
@@ -48,10 +54,24 @@ class CommitLog:
         return state
 
     def commit(self, before: State, after: State) -> None:
-        """Make `after` the state of the database, atomically."""
-        self._write(_record_name(after.epoch), _record(before, after))
-        if after.epoch % CHECKPOINT_EVERY == 0:
-            self.checkpoint(after)
+        """Make `after` the state of the database, atomically: it is, or an error is raised."""
+        name = _record_name(after.epoch)
+        try:
+            self._write(name, _record(before, after))
+        except OSError:
+            # The record may have its name without being durable; it must not come to life later.
+            self._store.delete([name])
+            raise
+
+    def maintain(self, state: State) -> None:
+        """Write a checkpoint when it is time. The epoch is committed: no failure may undo it."""
+        if state.epoch % CHECKPOINT_EVERY == 0:
+            with suppress(OSError):
+                self.checkpoint(state)
+
+    def is_committed(self, epoch: int) -> bool:
+        """Does a record or checkpoint of the epoch, or of a later one, exist?"""
+        return any(_epoch_of(path) >= epoch for path in self._files())
 
     def checkpoint(self, state: State) -> None:
         """Write the whole state and remove the records it makes superfluous."""
@@ -62,6 +82,12 @@ class CommitLog:
 
     def load(self) -> State:
         """The last committed state."""
+        for _ in range(RACES):
+            with suppress(_VanishedError):
+                return self._load()
+        return self._load()
+
+    def _load(self) -> State:
         files = self._files()
         checkpoints = [path for path in files if path.endswith(".checkpoint")]
         if not checkpoints:
@@ -71,17 +97,23 @@ class CommitLog:
             )
         latest = max(checkpoints, key=_epoch_of)
         state = _apply(State(epoch=-1), self._read(latest))
-        return self.follow(state, files)
+        return self._follow(state, files)
 
-    def follow(self, state: State, files: list[str] | None = None) -> State:
+    def follow(self, state: State) -> State:
         """The state after the records committed since."""
-        known = set(self._files() if files is None else files)
+        try:
+            return self._follow(state, self._files())
+        except _VanishedError:
+            return self.load()
+
+    def _follow(self, state: State, files: list[str]) -> State:
+        known = set(files)
         while (path := _record_name(state.epoch + 1)) in known:
             state = _apply(state, self._read(path))
         newer = [path for path in known if _epoch_of(path) > state.epoch]
         if newer:
             if any(path.endswith(".checkpoint") for path in newer):
-                return self.load()
+                return self._load()
             raise CorruptionError(
                 f"the commit log lacks the record of epoch {state.epoch + 1}",
                 detail=f"later records exist: {', '.join(sorted(newer)[:3])}",
@@ -104,7 +136,7 @@ class CommitLog:
         try:
             checksum, _, body = self._store.read_bytes(path).partition(b"\n")
         except FileNotFoundError as error:
-            raise CorruptionError(f"file '{path}' of the commit log is missing") from error
+            raise _VanishedError(f"file '{path}' of the commit log is missing") from error
         if xxhash.xxh3_64_hexdigest(body).encode() != checksum:
             raise CorruptionError(
                 f"file '{path}' of the commit log is damaged",

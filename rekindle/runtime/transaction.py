@@ -83,10 +83,8 @@ class Transaction:
         fresh = _weighted(columns, 1)
         arranged = self._engine.arranged(node, fresh)
         keys = np.unique(integers(arranged.column(KEY)))
-        pending = [self._engine.arranged(node, rows) for rows in self._rows.get(node.name, [])]
-        self._require_in_memory(node)
         reader = TraceReader.of_trace(
-            self._engine.state.traces[node.id], self._engine.store, extra=pending
+            self._engine.state.traces[node.id], self._engine.store, extra=self.pending(node)
         )
         old, _ = reader.probe(keys)
         if len(old):
@@ -95,13 +93,14 @@ class Transaction:
             self._add(node, old.select(columns.column_names), weights)
         self._rows.setdefault(node.name, []).append(fresh)
 
-    def _require_in_memory(self, node: Table) -> None:
+    def pending(self, node: Table) -> list[pa.Table]:
+        """What this transaction has changed in a table so far, arranged."""
         if node.name in self._frames:
             raise DefinitionError(
-                f"a large change of '{node.name}' cannot be followed by an upsert in the same "
-                "transaction",
+                f"a large change of '{node.name}' cannot be read again in the same transaction",
                 hint="commit the large change first",
             )
+        return [self._engine.arranged(node, rows) for rows in self._rows.get(node.name, [])]
 
     def add_frame(self, node: Table, frame: DataFrame, weight: int) -> None:
         """Add or remove the rows of an encoded frame of c0, c1..."""

@@ -9,16 +9,22 @@ in `mapInArrow`, one task for each range of the key-hash space; rows never pass 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType, YearMonthIntervalType
 
+from rekindle import errors
+from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.spark.segment import evaluation_error
 from rekindle.spark.stages import Generated, Lowered, Rowwise
 from rekindle.spark.types import data_type
 from rekindle.traces.arrays import KEY, integers
@@ -169,9 +175,32 @@ class Frames:
             .repartitionById(partitions, partition.cast("int"))
             .sortWithinPartitions(KEY, "_id0", "_id1")
             .mapInArrow(_writer(layout, store, prefix), "segment string")
-            .collect()
         )
-        return run_of(Segment.from_json(json.loads(row.segment)) for row in written)
+        return run_of(Segment.from_json(json.loads(row.segment)) for row in collect(written))
+
+
+def collect(frame: DataFrame) -> list[Row]:
+    """The rows of a frame; what fails in a Spark task is raised as it would be in the driver."""
+    try:
+        return frame.collect()
+    except (Py4JJavaError, PySparkException) as error:
+        raise task_error(error) from error
+
+
+def task_error(error: Exception) -> RekindleError:
+    """The error of ours that a task raised, or else an expression that failed on a row."""
+    found = _RAISED.search(str(error))
+    kind = None if found is None else getattr(errors, found["kind"], None)
+    if found is None or not isinstance(kind, type) or not issubclass(kind, RekindleError):
+        return evaluation_error(error)
+    return kind(found["message"], detail=found["detail"] or "", hint=found["hint"] or "")
+
+
+_RAISED = re.compile(
+    r"^rekindle\.errors\.(?P<kind>\w+): (?P<message>[^\n]*)"
+    r"(?:\n  detail: (?P<detail>[^\n]*))?(?:\n  hint: (?P<hint>[^\n]*))?",
+    re.MULTILINE,
+)
 
 
 def _writer(

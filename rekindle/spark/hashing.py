@@ -3,8 +3,11 @@
 Kernels compare rows by a 128-bit identity and never look inside a payload column. The identity is
 two `xxhash64` values with different seeds over an *unambiguous* list of hashable columns: Spark's
 hash skips NULLs and runs through nested values without marking where they begin, so each column is
-preceded by its null flag, each array by its length, and a map becomes its entries in key order.
-Spark hashes -0.0 as 0.0 and every NaN alike, as its grouping does.
+preceded by its null flag, each array by its length, and a map becomes its entries.
+Every NaN is alike, but -0.0 and 0.0 are two identities, and so are maps of equal entries in
+different order: expressions can tell them apart, so a table that forgot which it held would give
+its views other rows than a recomputation. Keys of joins and of primary keys are made equal first
+where Spark compares them as equal (`key_hash`).
 
 The flags are always there, whatever the declared nullability: the same row must have the same
 identity on every path.
@@ -16,7 +19,14 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructType,
+)
 
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items
 
@@ -35,9 +45,10 @@ def unambiguous(column: Column, data_type: DataType) -> list[Column]:
         case MapType():
             keys, values = data_type.keyType, data_type.valueType
             entries = F.transform(
-                F.array_sort(F.map_keys(column)),
-                lambda key: F.struct(
-                    *unambiguous(key, keys), *unambiguous(F.element_at(column, key), values)
+                F.map_entries(column),
+                lambda entry: F.struct(
+                    *unambiguous(entry.getField("key"), keys),
+                    *unambiguous(entry.getField("value"), values),
                 ),
             )
             return [flag, F.size(column), entries]
@@ -48,6 +59,9 @@ def unambiguous(column: Column, data_type: DataType) -> list[Column]:
                 for part in unambiguous(column.getField(field.name), field.dataType)
             ]
             return [flag, *inner]
+        case FloatType() | DoubleType():
+            # Spark hashes -0.0 as 0.0; the angle of (-1, -0.0) is negative, that of (-1, 0.0) not.
+            return [flag, column, (column == 0) & (F.atan2(column, F.lit(-1.0)) < 0)]
     return [flag, column]
 
 
@@ -71,6 +85,14 @@ def hashes(
     hash_ = catalyst.expression("XxHash64")
     first, second = (hash_(catalyst.seq(resolved), seed) for seed in SEEDS)
     return first, second
+
+
+def key_hash(
+    catalyst: Catalyst, expressions: Sequence[JavaObject], types: Sequence[DataType]
+) -> JavaObject:
+    """One hash that is equal for keys that Spark compares as equal."""
+    equal = [catalyst.normalised(expression) for expression in expressions]
+    return hashes(catalyst, equal, types)[0]
 
 
 def _resolve(

@@ -19,7 +19,7 @@ from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name, type_text
 from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScalar
-from rekindle.spark.hashing import hashes
+from rekindle.spark.hashing import hashes, key_hash
 from rekindle.spark.types import data_type
 
 WEIGHT = "_weight"
@@ -101,10 +101,10 @@ class Lowering:
                 return self._group(scalars, len(node.keys), node.form.schema)
             case Arrangement() if node.keys is not None:
                 return (self._by_keys(node.keys, node.schema),)
-            case Arrangement():
-                return (self._by_positions(node.schema, range(len(node.schema))),)
-            case Table() | View():
-                return (self._by_positions(node.schema, node.key_positions),)
+            case Arrangement() | View():
+                return (self._by_positions(node.schema, ()),)
+            case Table():
+                return (self._by_positions(node.schema, node.key),)
 
     def _match(self, stage: Match, schema: Schema) -> Rowwise:
         width = stage.left_width
@@ -136,15 +136,16 @@ class Lowering:
         return Rowwise(tuple(attributes), None, tuple(outputs))
 
     def _by_positions(self, schema: Schema, key: Iterable[int]) -> Rowwise:
+        """Rows by the columns of a primary key, or by their identity when there is none."""
         attributes = self.fresh(schema)
         positions = list(key)
         types = [data_type(field.type) for field in schema]
         first, second = hashes(self.catalyst, attributes, types)
         hash_ = first
-        if positions != list(range(len(schema))):
-            hash_ = hashes(
+        if positions:
+            hash_ = key_hash(
                 self.catalyst, [attributes[i] for i in positions], [types[i] for i in positions]
-            )[0]
+            )
         return Rowwise(attributes, None, (*_same(attributes), *_identity(hash_, first, second)))
 
     def _by_keys(self, keys: tuple[Scalar, ...], schema: Schema) -> Rowwise:
@@ -152,7 +153,7 @@ class Lowering:
         expressions = [self._expression(key, attributes) for key in keys]
         types = [data_type(field.type) for field in schema]
         first, second = hashes(self.catalyst, attributes, types)
-        hash_, _ = hashes(self.catalyst, expressions, [data_type(key.type) for key in keys])
+        hash_ = key_hash(self.catalyst, expressions, [data_type(key.type) for key in keys])
         present = [
             self.catalyst.expression("IsNotNull")(expression)
             for key, expression in zip(keys, expressions, strict=True)

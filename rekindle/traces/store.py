@@ -222,7 +222,7 @@ class Store:
             try:
                 file = open(temporary, "wb", buffering=0)  # noqa: SIM115
             except FileNotFoundError:
-                os.makedirs(os.path.dirname(place), exist_ok=True)
+                _make_directories(os.path.dirname(place))
                 file = open(temporary, "wb", buffering=0)  # noqa: SIM115
             try:
                 with file:
@@ -287,6 +287,16 @@ def _write_all(descriptor: int, data: Any) -> None:
     view = memoryview(data).cast("B")
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def _make_directories(directory: str) -> None:
+    """Create a directory and its parents so that their names survive a crash."""
+    if os.path.isdir(directory):
+        return
+    parent = os.path.dirname(directory)
+    _make_directories(parent)
+    os.makedirs(directory, exist_ok=True)
+    _sync(parent)
 
 
 def _sync(place: str) -> None:

@@ -136,4 +136,7 @@ def check_work(db: Database, edits: Sequence[Edit]) -> None:
 
 def stage_grows(branch: Any) -> bool:
     """Does a branch make several rows of one?"""
-    return any(type(stage).__name__ not in ("Project", "Where", "Match", "Finish") for stage in branch.stages)
+    return any(
+        type(stage).__name__ not in ("Project", "Where", "Match", "Finish")
+        for stage in branch.stages
+    )

@@ -44,7 +44,9 @@ def normalised(value: Any) -> Any:
 def readable(frame: DataFrame) -> DataFrame:
     """The frame in types that PySpark can collect: it has no Python form of months."""
     months = [
-        i for i, f in enumerate(frame.schema.fields) if isinstance(f.dataType, YearMonthIntervalType)
+        i
+        for i, f in enumerate(frame.schema.fields)
+        if isinstance(f.dataType, YearMonthIntervalType)
     ]
     if not months:
         return frame
@@ -70,8 +72,13 @@ def collected(frame: DataFrame) -> Bag:
 def weighted(frame: DataFrame) -> Bag:
     """A change feed (`_epoch`, `_weight`, columns) added up; weights that cancel leave."""
     total: Bag = Counter()
+    seen: set[Any] = set()
     for row in readable(frame).collect():
-        total[normalised(tuple(row[2:]))] += row[1]
+        values = normalised(tuple(row[2:]))
+        assert row[1] != 0, f"a change of weight zero was kept: {values}"
+        assert (row[0], values) not in seen, f"one epoch changes a row twice: {values}"
+        seen.add((row[0], values))
+        total[values] += row[1]
     return without_zeros(total)
 
 
@@ -123,7 +130,7 @@ def publish(spark: SparkSession, spec: TableSpec, rows: Sequence[tuple[Any, ...]
         stored = F.col(name)
         if column.type.family == "months":
             stored = F.make_ym_interval(F.lit(0), stored)
-        selected.append(stored.cast(column.type.sql).alias(column.name))
+        selected.append(stored.alias(column.name))
     frame.select(*selected).createOrReplaceTempView(spec.name)
 
 

@@ -55,7 +55,9 @@ def _some(draw: st.DrawFn, items: Sequence[str], least: int, most: int) -> list[
     if not items:
         return []
     most = min(most, len(items))
-    return draw(st.lists(st.sampled_from(items), min_size=min(least, most), max_size=most, unique=True))
+    return draw(
+        st.lists(st.sampled_from(items), min_size=min(least, most), max_size=most, unique=True)
+    )
 
 
 def predicate(draw: st.DrawFn, relation: Relation, prefix: str = "") -> str:
@@ -65,7 +67,11 @@ def predicate(draw: st.DrawFn, relation: Relation, prefix: str = "") -> str:
         column = prefix + name
         options.append(f"{column} IS NOT NULL")
         if type_.is_number:
-            options += [f"{column} > 0", f"{column} BETWEEN -1 AND 1", f"{column} <> 0 AND 4 / {column} > 1"]
+            options += [
+                f"{column} > 0",
+                f"{column} BETWEEN -1 AND 1",
+                f"{column} <> 0 AND 4 / {column} > 1",
+            ]
         if type_.family == "boolean":
             options += [column, f"NOT {column}", f"{column} IS NOT TRUE"]
         if type_.family == "string":
@@ -119,7 +125,9 @@ def expressions(relation: Relation, prefix: str = "") -> list[tuple[str, Type]]:
     return found
 
 
-def _selected(draw: st.DrawFn, options: Sequence[tuple[str, Type]], most: int = 4) -> tuple[str, tuple[tuple[str, Type], ...]]:
+def _selected(
+    draw: st.DrawFn, options: Sequence[tuple[str, Type]], most: int = 4
+) -> tuple[str, tuple[tuple[str, Type], ...]]:
     chosen = draw(st.lists(st.sampled_from(options), min_size=1, max_size=most))
     columns = tuple((f"o{i}", type_) for i, (_, type_) in enumerate(chosen))
     text = ", ".join(f"{e} AS o{i}" for i, (e, _) in enumerate(chosen))
@@ -197,7 +205,9 @@ def _aggregates(draw: st.DrawFn, relation: Relation) -> list[tuple[str, Type]]:
             (f"sum({name}) + count(*)", OPAQUE),
         ]
     options += [
-        e for name in relation.of("special") for e in [(f"sum({name})", OPAQUE), (f"avg({name})", OPAQUE)]
+        e
+        for name in relation.of("special")
+        for e in [(f"sum({name})", OPAQUE), (f"avg({name})", OPAQUE)]
     ]
     options += [
         e

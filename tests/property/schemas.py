@@ -29,7 +29,7 @@ class TableSpec:
     @property
     def ddl(self) -> str:
         columns = ", ".join(
-            f"{c.name} {c.type.sql.upper()}{'' if c.nullable else ' NOT NULL'}" for c in self.columns
+            f"{c.name} {c.type.sql}{'' if c.nullable else ' NOT NULL'}" for c in self.columns
         )
         key = ", PRIMARY KEY (id)" if self.keyed else ""
         return f"CREATE TABLE {self.name} ({columns}{key})"
@@ -60,8 +60,6 @@ def tables(draw: st.DrawFn, name: str) -> TableSpec:
         Column("b", values.BOOLEAN),
         Column("s", values.STRING, nullable=draw(st.booleans())),
     ]
-    payload = draw(
-        st.lists(st.sampled_from(values.ATOMIC + values.NESTED), min_size=1, max_size=3)
-    )
+    payload = draw(st.lists(st.sampled_from(values.ATOMIC + values.NESTED), min_size=1, max_size=3))
     columns += [Column(f"p{i}", type_) for i, type_ in enumerate(payload)]
     return TableSpec(name, tuple(columns), keyed)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, event, given, note, settings
+from hypothesis import HealthCheck, Phase, event, given, note, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -20,6 +20,8 @@ from tests.property.laws import Subject, check_work
 COMMON: dict[str, Any] = {
     "deadline": None,
     "print_blob": True,
+    # No shrinking: an example takes seconds, and the notes give the SQL and the rows of a failure.
+    "phases": (Phase.explicit, Phase.reuse, Phase.generate),
     "suppress_health_check": list(HealthCheck),
 }
 BOUNDED = settings(max_examples=8, derandomize=True, database=None, **COMMON)
@@ -173,12 +175,14 @@ def test_laws_after_every_step(spark: SparkSession, data: st.DataObject) -> None
     _every_step(spark, data)
 
 
+@pytest.mark.xfail(reason="tests/spark/test_views.py::test_empty_batches_lose_no_rows")
 @settings(BOUNDED, max_examples=3)
 @given(data=st.data())
 def test_any_split_and_order_gives_the_same(spark: SparkSession, data: st.DataObject) -> None:
     _split_and_merged(spark, data)
 
 
+@pytest.mark.xfail(reason="tests/spark/test_views.py::test_arrays_may_hold_nulls")
 @FEW
 @given(data=st.data())
 def test_any_placement_gives_the_same(spark: SparkSession, data: st.DataObject) -> None:
@@ -197,5 +201,3 @@ def test_long_campaign(spark: SparkSession, law: str) -> None:
         LAWS[law](spark, data)
 
     campaign()
-
-

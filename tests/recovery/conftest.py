@@ -1,28 +1,26 @@
-"""One Spark session for all that these tests reopen, and databases to start from."""
+"""Databases to start from, and connections that are closed after a test."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.runtime.database import Database
-from rekindle.spark.session import local_session
 from tests.recovery.workload import Timeline, build, perform, tighten
 
 SEED = 11
 
-Opener = Callable[[Path], Database]
 
+class Opener(Protocol):
+    """Opens a database as a writer."""
 
-@pytest.fixture(scope="session")
-def session() -> SparkSession:
-    """The session of whatever reopens databases; it outlives them all."""
-    return local_session()
+    def __call__(self, path: Path, retain: int | None = None) -> Database: ...
 
 
 @pytest.fixture
@@ -38,7 +36,7 @@ def timeline() -> Timeline:
 
 @pytest.fixture(scope="session")
 def templates(
-    session: SparkSession, timeline: Timeline, tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession, timeline: Timeline, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[int], Path]:
     """Databases that were brought to an epoch without any accident; not to be opened."""
     root = tmp_path_factory.mktemp("templates")
@@ -52,7 +50,7 @@ def templates(
                 shutil.copytree(made[earlier], path)
             with pytest.MonkeyPatch.context() as patch:
                 tighten(patch.setattr)
-                with rekindle.connect(str(path), session) as db:
+                with rekindle.connect(str(path), spark) as db:
                     if earlier is None:
                         build(db)
                     while db.epoch < epoch:
@@ -76,16 +74,14 @@ def database_at(templates: Callable[[int], Path], tmp_path: Path) -> Callable[[i
 
 
 @pytest.fixture
-def connect(session: SparkSession) -> Iterator[Opener]:
+def connect(spark: SparkSession) -> Iterator[Opener]:
     """Opens databases, and closes them after the test."""
     opened: list[Database] = []
 
-    def opener(path: Path) -> Database:
-        opened.append(rekindle.connect(str(path), session))
+    def opener(path: Path, retain: int | None = None) -> Database:
+        opened.append(rekindle.connect(str(path), spark, retain=retain))
         return opened[-1]
 
     yield opener
     for db in opened:
         db.close()
-
-

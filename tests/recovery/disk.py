@@ -140,9 +140,7 @@ class _System:
         self._disk.perform(Operation("remove", path), lambda: os.unlink(path))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        self._disk.perform(
-            Operation("mkdir", path), lambda: os.makedirs(path, exist_ok=exist_ok)
-        )
+        self._disk.perform(Operation("mkdir", path), lambda: os.makedirs(path, exist_ok=exist_ok))
 
 
 class _Filesystem(fs.LocalFileSystem):  # type: ignore[misc]
@@ -255,7 +253,9 @@ def crash_images(
             upcoming = journal[done]
             if upcoming.kind == "write":
                 torn = replay.killed()
-                torn[os.path.relpath(upcoming.path, root)] = upcoming.data[: len(upcoming.data) // 2]
+                torn[os.path.relpath(upcoming.path, root)] = upcoming.data[
+                    : len(upcoming.data) // 2
+                ]
                 outcomes.append(("killed while writing", torn))
             replay.do(upcoming)
         for how, image in outcomes:

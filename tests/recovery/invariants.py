@@ -13,13 +13,12 @@ from pathlib import Path
 
 from rekindle.runtime.database import Database
 from rekindle.runtime.log import CommitLog
-from rekindle.runtime.state import State
+from rekindle.runtime.state import Entry, State, ViewEntry
 from rekindle.traces.opened import OPEN_SEGMENTS
 from rekindle.traces.reader import TraceReader
-from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
-from tests.recovery.workload import Bag, Timeline
+from tests.recovery.workload import SETUP, Bag, Timeline
 
 
 def load(root: Path) -> State:
@@ -37,21 +36,30 @@ def check_files(root: Path, timeline: Timeline, epochs: Container[int]) -> State
 
 
 def check_state(state: State, store: Store, timeline: Timeline) -> None:
-    """All files are whole; contents and sums of changes are what the model says."""
+    """All files are whole; contents and every retained change are what the model says."""
     for trace in state.traces.values():
         for segment in trace.segments:
             store.open(segment)
-    expected = timeline.at(state.epoch).contents()
+    expected = timeline.contents(state.epoch)
     assert set(state.entries) == set(expected)
     for name, rows in expected.items():
         entry = state.entries[name]
-        trace = state.traces[entry.node]
-        assert bag(trace, store, len(entry.schema)) == rows, f"contents of {name}"
-        changes = [
-            bag(_alone(trace, change.run), store, len(entry.schema))
+        trace, width = state.traces[entry.node], len(entry.schema)
+        assert bag(trace, store, width) == rows, f"contents of {name}"
+        found = {
+            change.epoch: bag(Trace(trace.layout, (change.run,)), store, width)
             for change in state.history.get(entry.node, ())
-        ]
-        assert _total(changes) == rows, f"sum of the changes of {name}"
+        }
+        for epoch in range(_first(state, entry), state.epoch + 1):
+            change = timeline.change(name, epoch)
+            assert found.pop(epoch, Counter()) == change, f"change of {name} at {epoch}"
+        assert not found, f"changes of {name} outside its history"
+
+
+def _first(state: State, entry: Entry) -> int:
+    """The first epoch whose change of a table or view is retained."""
+    created = entry.created if isinstance(entry, ViewEntry) else 0
+    return max(state.horizon + 1, created, SETUP + 1)
 
 
 def bag(trace: Trace, store: Store, width: int) -> Bag:
@@ -70,30 +78,22 @@ def check_no_leak(root: Path, state: State) -> None:
     logged = {name for name in found if name.startswith("log/")}
     assert found - logged - state.paths == {"writer.lock"}, "files that nothing needs"
     assert not state.paths - found, "files that the state needs are gone"
-    odd = {name for name in logged if not name.endswith((".record", ".checkpoint"))}
-    assert not odd, "leftovers in the log"
+
+
+def check_clean_log(root: Path) -> None:
+    """After collection the log holds records and checkpoints only."""
+    names = {path.name for path in (root / "log").iterdir()}
+    assert not {n for n in names if not n.endswith((".record", ".checkpoint"))}
 
 
 def check_database(db: Database, timeline: Timeline) -> None:
     """The open database agrees with its files, with the model and with recomputation."""
     root = Path(db.path)
     state = check_files(root, timeline, [db.epoch])
-    expected = timeline.at(db.epoch).contents()
+    expected = timeline.contents(db.epoch)
     for name in db.views:
         report = db.check(name)
         assert report.rows == sum(expected[name].values())
     for name, rows in expected.items():
         assert Counter(tuple(row) for row in db.table(name).collect()) == rows
     assert db._engine.state == state
-
-
-def _alone(trace: Trace, run: Run) -> Trace:
-    return Trace(trace.layout, (run,))
-
-
-def _total(changes: list[Bag]) -> Bag:
-    total: Bag = Counter()
-    for change in changes:
-        for row, weight in change.items():
-            total[row] += weight
-    return Counter({row: weight for row, weight in total.items() if weight})

@@ -16,7 +16,7 @@ import pytest
 
 from tests.recovery.conftest import Opener
 from tests.recovery.disk import Crash, Disk, Operation, crash_images, image_of, restore
-from tests.recovery.invariants import check_files, check_no_leak
+from tests.recovery.invariants import check_clean_log, check_files, check_no_leak
 from tests.recovery.workload import PERIOD, SETUP, Timeline, perform, transact
 
 pytestmark = pytest.mark.usefixtures("tight")
@@ -119,6 +119,7 @@ def test_the_first_open_may_crash(
         with connect(image) as db:
             assert db.epoch == 0
             check_no_leak(image, db._engine.state)
+            check_clean_log(image)
 
 
 @pytest.mark.parametrize("epoch", STEPS.values(), ids=STEPS)
@@ -137,6 +138,7 @@ def test_a_crashed_database_opens_clean_and_goes_on(
         try:
             assert [db.epoch] == step.epochs(crash)
             check_no_leak(image, db._engine.state)
+            check_clean_log(image)
             perform(db, timeline.step_to(db.epoch + 1), "inline")
             check_files(image, timeline, [db.epoch])
         except Exception as error:

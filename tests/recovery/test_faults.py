@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.runtime.database import Database
 from tests.recovery.conftest import Opener
 from tests.recovery.disk import Disk, Interference, Operation, image_of, input_output_error, restore
 from tests.recovery.invariants import check_database, check_files, check_state
@@ -123,7 +122,5 @@ def test_a_failed_step_has_not_happened(
 @pytest.mark.torture
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("epoch", range(SETUP + 1, SETUP + 1 + 2 * PERIOD))
-def test_any_step_may_fail(
-    campaign: Callable[[int], Campaign], epoch: int, fault: str
-) -> None:
+def test_any_step_may_fail(campaign: Callable[[int], Campaign], epoch: int, fault: str) -> None:
     campaign(epoch).run(FAULTS[fault])

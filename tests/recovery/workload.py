@@ -148,11 +148,24 @@ class Timeline:
         self.seed = seed
         self._models = [Model()]
         self._steps: list[Step] = []
+        self._contents: dict[int, dict[str, Bag]] = {}
 
     def at(self, epoch: int) -> Model:
         """The model after `epoch`."""
         self._reach(epoch)
         return self._models[epoch - SETUP]
+
+    def contents(self, epoch: int) -> dict[str, Bag]:
+        """Every table and view after `epoch`."""
+        if epoch not in self._contents:
+            self._contents[epoch] = self.at(epoch).contents()
+        return self._contents[epoch]
+
+    def change(self, name: str, epoch: int) -> Bag:
+        """By what a table or view changes at `epoch`, with negative counts for what goes."""
+        change: Bag = Counter(self.contents(epoch)[name])
+        change.subtract(self.contents(epoch - 1).get(name, Counter()) if epoch > SETUP else {})
+        return Counter({row: count for row, count in change.items() if count})
 
     def step_to(self, epoch: int) -> Step:
         """The step that makes `epoch`."""
@@ -192,9 +205,7 @@ def _draw(random_: random.Random, epoch: int, before: Model) -> Step:
     return Step(epoch, kind, tuple(edit for edit in edits if edit.rows))
 
 
-def _orders_edits(
-    random_: random.Random, number: int, size: int, before: Model
-) -> list[Edit]:
+def _orders_edits(random_: random.Random, number: int, size: int, before: Model) -> list[Edit]:
     live = sorted(before.orders)
     random_.shuffle(live)
     count = random_.randint(0, min(len(live), size // 2))

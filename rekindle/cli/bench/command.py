@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from rekindle.cli.display import make_console
 from rekindle.cli.explain import write_text
 from rekindle.cli.failures import reported
 
@@ -50,7 +50,7 @@ def bench(
     ] = False,
 ) -> None:
     """Measure Rekindle against Spark and say whether the bounds are met."""
-    console = Console(highlight=False)
+    console = make_console()
     with reported():
         from rekindle.cli.bench.harness import Harness, Request
         from rekindle.cli.opening import started_spark

@@ -10,7 +10,7 @@ from functools import partial
 
 from rekindle.cli.bench.chart import Line, line_chart
 from rekindle.cli.bench.harness import Harness
-from rekindle.cli.bench.report import Bound, Report, Verdict
+from rekindle.cli.bench.report import Bound, Report, ratio_verdict
 from rekindle.cli.bench.workload import Workload
 
 CHANGED = 1_000
@@ -26,7 +26,6 @@ def run(harness: Harness) -> Report:
     actions = {f"{size:,} orders": partial(filled[size].step, changed) for size in sizes}
     found = harness.interleave(actions, harness.rounds(60), warm_up=15)
     series = list(found.values())
-    ratio = series[-1].median / series[0].median
     points = [
         (size, [sample.seconds * 1000 for sample in line.samples])
         for size, line in zip(sizes, series, strict=True)
@@ -36,9 +35,10 @@ def run(harness: Harness) -> Report:
         claim=f"A step of {changed:,} changed rows as the tables grow",
         series=series,
         verdicts=[
-            Verdict(
+            ratio_verdict(
                 f"the median step at {sizes[-1]:,} rows against {sizes[0]:,}",
-                ratio,
+                series[-1],
+                series[0],
                 Bound.AT_MOST,
                 LIMIT,
             )

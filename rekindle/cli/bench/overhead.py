@@ -12,7 +12,7 @@ import time
 import pyarrow as pa
 
 from rekindle.cli.bench.harness import Filled, Harness, run_to_nowhere, timed
-from rekindle.cli.bench.report import Bound, Report, Sample, Verdict
+from rekindle.cli.bench.report import Bound, Report, Sample, ratio_verdict
 from rekindle.cli.bench.workload import ChangeStream, Workload
 
 SMALL, SMALL_LIMIT = 100, 5.0
@@ -52,15 +52,17 @@ def run(harness: Harness) -> Report:
         claim=f"Steps beside the least of Spark's jobs, {workload.rows:,} orders",
         series=list(found.values()),
         verdicts=[
-            Verdict(
+            ratio_verdict(
                 f"a step of {small:,} rows against a one-task job",
-                found[small_step].median / found[job].median,
+                found[small_step],
+                found[job],
                 Bound.AT_MOST,
                 SMALL_LIMIT,
             ),
-            Verdict(
+            ratio_verdict(
                 f"a step of {large:,} rows against a shuffle of the same rows",
-                found[large_step].median / found[shuffle].median,
+                found[large_step],
+                found[shuffle],
                 Bound.AT_MOST,
                 LARGE_LIMIT,
             ),

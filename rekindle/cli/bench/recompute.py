@@ -7,7 +7,7 @@ and throws the result away. Steps and recomputations take turns.
 from __future__ import annotations
 
 from rekindle.cli.bench.harness import Harness, run_to_nowhere, timed
-from rekindle.cli.bench.report import Bound, Report, Sample, Verdict
+from rekindle.cli.bench.report import Bound, Report, Sample, Series, ratio_verdict
 from rekindle.cli.bench.workload import QUERY, Workload
 
 SHARE = 0.0001
@@ -41,7 +41,7 @@ def run(harness: Harness) -> Report:
         {"recomputation from Parquet": recomputation, **actions}, harness.rounds(15), warm_up=4
     )
     recomputed, *rest = found.values()
-    step = type(recomputed)(
+    step = Series(
         f"step of {changed:,} rows", [sample for series in rest for sample in series.samples]
     )
     return Report(
@@ -49,9 +49,10 @@ def run(harness: Harness) -> Report:
         claim=f"A step against recomputing the view, {workload.rows:,} orders",
         series=[step, recomputed],
         verdicts=[
-            Verdict(
+            ratio_verdict(
                 f"recomputation against a step with {changed / workload.rows:.2%} changed",
-                recomputed.median / step.median,
+                recomputed,
+                step,
                 Bound.AT_LEAST,
                 LIMIT,
             )

@@ -74,6 +74,8 @@ class Verdict:
     bound: Bound
     limit: float
     unit: str = "×"
+    fastest: float | None = None
+    """The same ratio of the fastest samples, which other work on the machine disturbs least."""
 
     @property
     def passed(self) -> bool:
@@ -85,6 +87,7 @@ class Verdict:
         return {
             "question": self.question,
             "value": self.value,
+            "value_of_fastest": self.fastest,
             "unit": self.unit,
             "bound": self.bound.value,
             "limit": self.limit,
@@ -146,18 +149,33 @@ class Report:
             mark = "[bold green]PASS[/]" if verdict.passed else "[bold red]FAIL[/]"
             console.print(
                 f"{mark}  {verdict.question}: [bold]{verdict.value:.2f} {verdict.unit}[/]"
-                f"  ({verdict.bound.value} {verdict.limit:g} {verdict.unit})",
+                f"  ({verdict.bound.value} {verdict.limit:g} {verdict.unit})"
+                + ("" if verdict.fastest is None else f", of fastest {verdict.fastest:.2f}"),
                 soft_wrap=True,
             )
         for note in self.notes:
             console.print(note, style="dim", soft_wrap=True)
-        load = self.machine.get("load_before")
+        cores, load = self.machine["cores"], self.machine["load_before"][0]
         console.print(
-            f"{self.machine.get('cores')} cores, {self.machine.get('processor')}, "
-            f"load before the run {load}",
+            f"{cores} cores, {self.machine['processor']}, load before the run {load:g}",
             style="dim",
             soft_wrap=True,
         )
+        if load > cores:
+            console.print(
+                "the machine was busy with other work: times are too long, and ratios lean "
+                "towards what uses fewer threads; measure again when it is quiet",
+                style="yellow",
+                soft_wrap=True,
+            )
+
+
+def ratio_verdict(
+    question: str, upper: Series, lower: Series, bound: Bound, limit: float
+) -> Verdict:
+    """The ratio of two medians against its bound."""
+    fastest = upper.quantile(0.0) / lower.quantile(0.0)
+    return Verdict(question, upper.median / lower.median, bound, limit, fastest=fastest)
 
 
 def duration(seconds: float) -> str:

@@ -74,7 +74,7 @@ class Shop:
             "sales": spark.range(self.sales).selectExpr(
                 "id",
                 f"(id * {_SCATTER}) % {self.customers} AS customer",
-                f"(id * 48271) % 2147483647 % {self.products} AS product",
+                f"(id * 48271) % 999983 % {self.products} AS product",
                 "1 + id * 31 % 5 AS quantity",
                 "(id * 7919) % 999983 / 100.0D AS amount",
             ),
@@ -107,7 +107,7 @@ class Shop:
             {
                 "id": ids,
                 "customer": (ids * _SCATTER) % self.customers,
-                "product": (ids * 48271) % 2147483647 % self.products,
+                "product": (ids * 48271) % 999983 % self.products,
                 "quantity": 1 + ids * 31 % 5,
                 "amount": (ids * 7919) % 999983 / 100.0 - discount,
             }

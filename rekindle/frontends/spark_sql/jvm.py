@@ -89,6 +89,14 @@ class Catalyst:
             expression, attributes, False
         )
 
+    def normalised(self, expression: JavaObject) -> JavaObject:
+        """The expression with -0.0 as 0.0 and one NaN, also inside nested values.
+
+        Spark does this to the keys of joins and groups when it plans them.
+        """
+        rule = "org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers"
+        return self.module(rule).normalize(expression)
+
     def transform(
         self, tree: JavaObject, change: Callable[[JavaObject], JavaObject | None]
     ) -> JavaObject:

@@ -8,7 +8,7 @@ Scalars stay Catalyst's (`scalars.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rekindle.calculus.scalars import Column, Scalar
@@ -122,7 +122,7 @@ def _without_alias(expression: JavaObject) -> JavaObject:
 
 
 def _unsupported(words: str, *nodes: JavaObject) -> UnsupportedError:
-    found = [child for node in nodes for child in _expressions(node)]
+    found = [inner for node in nodes for e in _expressions(node) for inner in _inside(e)]
     where = position(*nodes, *found)
     return UnsupportedError(
         f"{words} is not maintained incrementally yet",
@@ -133,6 +133,12 @@ def _unsupported(words: str, *nodes: JavaObject) -> UnsupportedError:
 
 def _expressions(node: JavaObject) -> list[JavaObject]:
     return items(node.expressions()) if hasattr(node, "expressions") else []
+
+
+def _inside(expression: JavaObject) -> Iterator[JavaObject]:
+    yield expression
+    for child in items(expression.children()):
+        yield from _inside(child)
 
 
 def _source(translator: Translator, plan: JavaObject) -> Translated:
@@ -206,7 +212,7 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     groupings = items(plan.groupingExpressions())
     results = items(plan.aggregateExpressions())
     keys = tuple(
-        (f"key{i}", translator.scalar(expression, child.attributes))
+        (f"key{i}", translator.scalar(catalyst.normalised(expression), child.attributes))
         for i, expression in enumerate(groupings)
     )
     key_attributes = [

@@ -1,0 +1,100 @@
+"""The benchmarks on small tables: what they report, not how fast they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import rekindle
+from rekindle.cli.bench.chart import Line, line_chart
+from rekindle.cli.bench.report import Bound, Sample, Series, Verdict
+from rekindle.cli.bench.workload import ChangeStream, Workload, require_full_state
+from rekindle.errors import RekindleError
+from tests.cli.conftest import Run
+
+
+@pytest.mark.parametrize("name", ["flatness", "overhead", "recompute", "load"])
+def test_a_benchmark_reports_samples_and_verdicts(run: Run, tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.json"
+    found = run("bench", name, "--rows", 20_000, "--rounds", 3, "--json", path)
+    assert found.exit_code == 0, found.output
+    report = json.loads(path.read_text())
+    assert report["bench"] == name
+    for verdict in report["verdicts"]:
+        assert verdict["value"] == verdict["value"]
+        assert ("PASS" if verdict["passed"] else "FAIL") in found.stdout
+    assert all(series["samples"] for series in report["series"])
+    assert report["machine"]["cores"] > 0
+    if name in ("flatness", "load"):
+        assert ElementTree.parse(path.with_suffix(".svg")).getroot().tag.endswith("svg")
+    if name == "flatness":
+        assert all(s["rows_read"] > 0 for line in report["series"] for s in line["samples"])
+
+
+def test_rows_of_spark_and_of_numpy_are_the_same(spark: SparkSession) -> None:
+    workload = Workload(5_000)
+    generated = workload.orders_frame(spark).orderBy("id").toArrow()
+    assert generated.cast(_schema()).equals(workload.order_rows(np.arange(5_000)).cast(_schema()))
+
+
+def test_changes_delete_only_rows_that_are_there() -> None:
+    workload = Workload(1_000)
+    stream = ChangeStream(workload)
+    present = set(range(1_000))
+    for _ in range(30):
+        inserts, deletes = stream.take(100)
+        gone = deletes.column("id").to_pylist()
+        assert len(set(gone)) == 50 and present.issuperset(gone)
+        present -= set(gone)
+        present |= set(inserts.column("id").to_pylist())
+    assert len(present) == 1_000
+
+
+def test_orders_by_customer_do_not_repeat() -> None:
+    """Equal (cust, total) pairs would add up and make the state smaller than it claims."""
+    for rows in (100_000, 1_000_000):
+        made = Workload(rows).order_rows(np.arange(rows)).select(["cust", "total"])
+        assert made.group_by(["cust", "total"]).aggregate([]).num_rows == rows
+
+
+def test_a_state_smaller_than_claimed_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    workload = Workload(1_000)
+    with rekindle.connect(str(tmp_path / "w"), spark) as db:
+        workload.create_tables(db)
+        workload.create_view(db)
+        with pytest.raises(RekindleError, match="smaller than the benchmark claims"):
+            require_full_state(db, workload)
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "passed"),
+    [
+        (Bound.AT_MOST, 1.5, True),
+        (Bound.AT_MOST, 1.51, False),
+        (Bound.AT_LEAST, 20.0, True),
+        (Bound.AT_LEAST, 19.9, False),
+    ],
+)
+def test_verdicts(bound: Bound, value: float, passed: bool) -> None:
+    limit = 1.5 if bound is Bound.AT_MOST else 20.0
+    assert Verdict("q", value, bound, limit).passed is passed
+
+
+def test_the_median_ignores_an_outlier() -> None:
+    assert Series("s", [Sample(t) for t in (1.0, 2.0, 90.0)]).median == 2.0
+
+
+def test_a_chart_of_one_point_and_of_zeros_is_drawn() -> None:
+    for points in ([(10.0, [0.0, 0.0, 0.0])], [(1.0, [2.0]), (1000.0, [3.0])]):
+        text = line_chart("a <title>", "x & y", "ms", [Line("l", points)], limit=(4.0, "limit"))
+        ElementTree.fromstring(text)
+
+
+def _schema() -> pa.Schema:
+    return pa.schema([("id", pa.int64()), ("cust", pa.int64()), ("total", pa.float64())])

@@ -1,0 +1,107 @@
+"""SIGKILL at random instants of random transactions, again and again, on one database.
+
+A victim process runs the workload; it is killed, or the whole group of its processes is, by the
+clock, inside a step on Spark, or in front of a random file operation. This process then reopens the
+database, checks everything, runs one more step, and hands the database to the next victim. In the
+end it must be where a run without accidents would be (law 5).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.recovery.conftest import Opener
+from tests.recovery.invariants import check_database, check_files, check_no_leak
+from tests.recovery.victim import Orders
+from tests.recovery.victims import PATIENCE, Diary, Victim
+from tests.recovery.workload import SETUP, Timeline, perform
+
+HOW = ("clock", "operation", "spark")
+
+
+@dataclass(slots=True)
+class Massacre:
+    """The database, its victims, and what became of them."""
+
+    root: Path
+    scratch: Path
+    timeline: Timeline
+    connect: Opener
+
+    def run(self, kills: int, random_: random.Random) -> list[str]:
+        with self.connect(self.root) as db:
+            epoch = db.epoch
+        story = []
+        following = self._start(0)
+        try:
+            for number in range(kills):
+                victim = following
+                how = HOW[number % len(HOW)]
+                diary = Diary(self.scratch / f"diary-{number}")
+                self._kill(victim, diary, epoch, how, random_)
+                if number + 1 < kills:
+                    following = self._start(number + 1)
+                possible = diary.possible(epoch)
+                found = self._verify(possible)
+                victim.bury()
+                assert not diary.failures
+                check_files(self.root, self.timeline, [found + 1])
+                story.append(f"{how}: {' '.join(diary.last)}, reopened at {found} of {possible}")
+                epoch = found + 1
+        finally:
+            following.close()
+        return story
+
+    def _start(self, number: int) -> Victim:
+        return Victim(self.scratch / f"victim-{number}.log")
+
+    def _kill(
+        self, victim: Victim, diary: Diary, epoch: int, how: str, random_: random.Random
+    ) -> None:
+        last = random_.randrange(600) if how == "operation" else None
+        retain = random_.choice([None, 9])
+        victim.order(
+            Orders(str(self.root), self.timeline.seed, str(diary.path), epoch + 99, last, retain)
+        )
+        if how == "operation":
+            victim.process.wait(PATIENCE)
+            victim.kill(group=random_.random() < 0.5)
+            return
+        victim.await_(lambda: diary.begun("spark" if how == "spark" else ""))
+        time.sleep(random_.uniform(0, 5.0 if how == "spark" else 3.0))
+        victim.kill(group=random_.random() < 0.5)
+
+    def _verify(self, possible: list[int]) -> int:
+        """Reopen, check all there is, and run one more step; gives the epoch that was found."""
+        found = check_files(self.root, self.timeline, possible).epoch
+        with self.connect(self.root) as db:
+            assert db.epoch == found
+            check_no_leak(self.root, db._engine.state)
+            check_database(db, self.timeline)
+            perform(db, self.timeline.step_to(found + 1), "inline")
+            check_files(self.root, self.timeline, [found + 1])
+        return found
+
+
+@pytest.fixture
+def massacre(
+    database_at: Callable[[int], Path], timeline: Timeline, connect: Opener, tmp_path: Path
+) -> Massacre:
+    return Massacre(database_at(SETUP + 1), tmp_path, timeline, connect)
+
+
+@pytest.mark.usefixtures("tight")
+def test_three_kills(massacre: Massacre) -> None:
+    print(*massacre.run(3, random.Random(3)), sep="\n")
+
+
+@pytest.mark.torture
+@pytest.mark.usefixtures("tight")
+def test_thirty_kills(massacre: Massacre) -> None:
+    print(*massacre.run(30, random.Random(30)), sep="\n")

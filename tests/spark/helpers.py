@@ -1,0 +1,37 @@
+"""Small things that the tests of a whole database share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from rekindle.errors import RekindleError
+from rekindle.runtime.database import Database
+from tests.property.oracle import Bag, bag, collected, weighted
+
+__all__ = ["bag", "collected", "contents", "refused", "rows", "weighted"]
+
+
+def rows(db: Database, name: str, epoch: int | None = None) -> Bag:
+    """What a table or view holds."""
+    return collected(db.table(name, epoch=epoch))
+
+
+def contents(db: Database) -> dict[str, Bag]:
+    """What every table and view holds."""
+    return {name: rows(db, name) for name in [*db.tables, *db.views]}
+
+
+@contextmanager
+def refused(db: Database, kind: type[RekindleError], *words: str) -> Iterator[None]:
+    """The block raises `kind`, its text has the words, and the database stays as it was."""
+    epoch, before, names = db.epoch, contents(db), [*db.tables, *db.views]
+    with pytest.raises(kind) as caught:
+        yield
+    for word in words:
+        assert word in str(caught.value)
+    assert db.epoch == epoch
+    assert [*db.tables, *db.views] == names
+    assert contents(db) == before
