@@ -1,6 +1,6 @@
 """Views written with the DataFrame API: explode, a join, an aggregate, and a view over a view.
 
-    python examples/dataframe_view.py
+python examples/dataframe_view.py
 """
 
 from pyspark.sql import functions as F

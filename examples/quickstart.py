@@ -1,6 +1,6 @@
 """Tables, a view, and three ways to change the tables; the view follows each of them.
 
-    python examples/quickstart.py
+python examples/quickstart.py
 """
 
 import rekindle

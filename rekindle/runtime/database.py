@@ -77,7 +77,11 @@ class Database:
             self._definitions = Definitions(self._catalyst, self._leaves)
             self._contents = Contents(self._catalyst, self._frames, self._leaves, store)
             self._statements = Statements(
-                self._catalyst, self._engine.table_node, self._query, self._rows_of_keys
+                self._catalyst,
+                self._engine.table_node,
+                self._query,
+                lambda plan: resolve(self._catalyst, plan, self._leaves.plans),
+                self._rows_of_keys,
             )
             self._sql = SqlFace(
                 self,

@@ -42,11 +42,13 @@ class Statements:
         catalyst: Catalyst,
         table: Callable[[str], Table],
         query: Query,
+        analyse: Callable[[JavaObject], DataFrame],
         keyed: Callable[[Table, pa.Table], DataFrame],
     ) -> None:
         self._catalyst = catalyst
         self._table = table
         self._query = query
+        self._analyse = analyse
         self._keyed = keyed
 
     # ---- INSERT ----------------------------------------------------------------------------
@@ -302,7 +304,7 @@ class Statements:
         node = target.node
         if not node.key or simple_name(filtered) != "Filter":
             return None
-        analysed = self._query(filtered, None, node)._jdf.queryExecution().analyzed()
+        analysed = self._analyse(filtered)._jdf.queryExecution().analyzed()
         condition = _find_condition(analysed)
         if condition is None:
             return None

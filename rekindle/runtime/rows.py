@@ -131,9 +131,43 @@ def _column(values: Any, field: Field, table: str) -> Any:
         if isinstance(values, pd.Series):
             return pa.Array.from_pandas(values, type=target)
         _refuse_lossy(values, target)
+        if pa.types.is_nested(target):
+            values = [_conform(value, target) for value in values]
         return pa.array(values, type=target)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _bad_value(values, field, target, table, error) from error
+
+
+def _conform(value: Any, target: pa.DataType) -> Any:
+    """A nested value with its structs' fields under their own names.
+
+    Arrow would leave a field that is called otherwise NULL without a word.
+    """
+    if value is None:
+        return None
+    if pa.types.is_struct(target):
+        if isinstance(value, Row) and hasattr(value, "__fields__"):
+            value = value.asDict()
+        if isinstance(value, Mapping):
+            given = {str(name).lower(): item for name, item in value.items()}
+            unknown = given.keys() - {field.name.lower() for field in target}
+            if unknown:
+                names = ", ".join(field.name for field in target)
+                raise TypeError(f"unknown field '{sorted(unknown)[0]}'; the fields are {names}")
+            items = [given.get(field.name.lower()) for field in target]
+        else:
+            items = list(value)
+            if len(items) != target.num_fields:
+                raise TypeError(f"a struct of {target.num_fields} fields, not of {len(items)}")
+        return {f.name: _conform(item, f.type) for f, item in zip(target, items, strict=True)}
+    if pa.types.is_list(target) and not isinstance(value, str | bytes | Mapping):
+        return [_conform(item, target.value_type) for item in value]
+    if pa.types.is_map(target) and isinstance(value, Mapping):
+        return [
+            (_conform(key, target.key_type), _conform(item, target.item_type))
+            for key, item in value.items()
+        ]
+    return value
 
 
 def _safely_cast(values: Any, target: pa.DataType) -> Any:
@@ -172,7 +206,8 @@ def _bad_value(
     for number, value in enumerate(sequence):
         try:
             _refuse_lossy([value], target)
-            pa.array([value], type=target)
+            nested = pa.types.is_nested(target)
+            pa.array([_conform(value, target) if nested else value], type=target)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             found, where = f" the value {value!r}", f" in row {number + 1}"
             break

@@ -56,7 +56,8 @@ class Channel:
     ) -> pa.Table:
         """Each row of `table` through a JVM function; `source` and `target` are Spark schemas."""
         with pa.OSFile(self._inward, "wb") as file, pa.ipc.new_stream(file, table.schema) as out:
-            out.write_table(table)
+            # One batch: Spark's reader stops for good at the second empty batch in a row.
+            out.write_table(table.combine_chunks())
         inward = self._input(self._inward)
         outward = self._data(self._buffered(self._output(self._outward)))
         try:
@@ -167,7 +168,7 @@ class Segment:
                 self._catalyst.seq(expressions), self._catalyst.seq(attributes)
             )
             if function is None:
-                function = projection
+                function = self._unsafe(attributes, projection)
                 source = self._catalyst.class_(
                     "org.apache.spark.sql.catalyst.types.DataTypeUtils"
                 ).fromAttributes(self._catalyst.seq(attributes))
@@ -177,6 +178,19 @@ class Segment:
         target = self._catalyst.session.parseDataType(_target(stages[-1].outputs).json())
         self._steps.append(_Projection(function, source, target, filtered))
         stages.clear()
+
+    def _unsafe(self, attributes: Sequence[JavaObject], projection: JavaObject) -> JavaObject:
+        """The projection, on rows copied out of Arrow first if any column is nested.
+
+        Generated code may read an element of an array before it asks whether it is NULL, which
+        Spark's own arrays allow and those backed by Arrow do not.
+        """
+        nested = ("ArrayType", "MapType", "StructType")
+        if not any(simple_name(attribute.dataType()) in nested for attribute in attributes):
+            return projection
+        columns = self._catalyst.seq(attributes)
+        copy = self._catalyst.expression("UnsafeProjection").create(columns, columns)
+        return copy.andThen(projection)
 
     def _expressions(
         self, stage: Rowwise, weight: JavaObject, *, filtered: bool

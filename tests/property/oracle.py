@@ -1,4 +1,4 @@
-"""The oracle: bags of rows compared in Python, and queries recomputed by Spark from the test's data.
+"""The oracle: bags of rows compared in Python, and queries recomputed by Spark from test data.
 
 Nothing here uses the engine: tables are the test's own Python rows, handed to Spark as local data,
 and a view is its SQL text run by `spark.sql`. Rows are compared as multisets after the distinctions

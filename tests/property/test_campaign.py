@@ -175,14 +175,12 @@ def test_laws_after_every_step(spark: SparkSession, data: st.DataObject) -> None
     _every_step(spark, data)
 
 
-@pytest.mark.xfail(reason="tests/spark/test_views.py::test_empty_batches_lose_no_rows")
 @settings(BOUNDED, max_examples=3)
 @given(data=st.data())
 def test_any_split_and_order_gives_the_same(spark: SparkSession, data: st.DataObject) -> None:
     _split_and_merged(spark, data)
 
 
-@pytest.mark.xfail(reason="tests/spark/test_views.py::test_arrays_may_hold_nulls")
 @FEW
 @given(data=st.data())
 def test_any_placement_gives_the_same(spark: SparkSession, data: st.DataObject) -> None:

@@ -93,7 +93,6 @@ def test_a_change_that_cancels_visits_nothing(loaded: Database, scanless: None) 
     assert loaded.last_step is not None and not loaded.last_step.nodes
 
 
-@pytest.mark.xfail(reason="dml.Statements._restricted reads the whole table to analyse the filter")
 def test_a_statement_on_a_key_reads_that_key(
     loaded: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,8 +73,14 @@ class Massacre:
             victim.process.wait(PATIENCE)
             victim.kill(group=random_.random() < 0.5)
             return
-        victim.await_(lambda: diary.begun("spark" if how == "spark" else ""))
-        time.sleep(random_.uniform(0, 5.0 if how == "spark" else 3.0))
+        if how == "spark":
+            victim.await_(lambda: diary.begun("spark"))
+            time.sleep(random_.uniform(0, 5.0))
+        else:
+            # The first step of a process is far slower than the others.
+            warm = epoch + random_.randrange(5)
+            victim.await_(lambda: diary.begun("") and diary.done(epoch) >= warm)
+            time.sleep(random_.uniform(0, 0.7))
         victim.kill(group=random_.random() < 0.5)
 
     def _verify(self, possible: list[int]) -> int:

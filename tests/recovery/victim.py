@@ -1,6 +1,6 @@
 """A process that runs the steps of a workload until it is killed.
 
-Started as `python -m tests.recovery.victim [MASTER]`, it first starts Spark, which takes longer than
+Started as `python -m tests.recovery.victim MASTER`, it first starts Spark, which takes longer than
 all the rest, says `ready`, and waits for a line with its orders in JSON. From then on it keeps a
 diary, with a line before and after each step, so that those who find it dead know how far it must
 have come. A step that fails is done again.

@@ -193,7 +193,6 @@ def test_a_transaction_sees_its_own_changes_in_upserts(shop: Database) -> None:
     assert rows(shop, "orders") == bag([(10, 4, 4.0), (1, 0, 0.0), (3, 8, 2.5)])
 
 
-@pytest.mark.xfail(reason="DML reads the committed contents, not those of its transaction")
 def test_a_statement_in_a_transaction_sees_what_came_before(shop: Database) -> None:
     """As in any SQL database: the second statement reads what the first has written."""
     with shop.transaction():

@@ -54,11 +54,7 @@ def test_what_is_not_maintained_is_refused_by_name(pairs: Database, query: str, 
 
 POSITIONED = [
     ("SELECT\n  max(a) AS m FROM t", "line 2"),
-    pytest.param(
-        "SELECT a,\n sum(b) OVER (PARTITION BY a) AS n FROM t",
-        "line 2",
-        marks=pytest.mark.xfail(reason="a plan node's own origin wins over its expression's"),
-    ),
+    ("SELECT a,\n sum(b) OVER (PARTITION BY a) AS n FROM t", "line 2"),
 ]
 
 
@@ -147,7 +143,6 @@ def test_zeros_and_nans_are_one_key(db: Database) -> None:
         db.check(view)
 
 
-@pytest.mark.xfail(reason="-0.0 and 0.0 are one row to a trace, which keeps either of them")
 def test_a_view_is_a_function_of_its_table_even_on_negative_zero(db: Database) -> None:
     """Spark can tell -0.0 from 0.0 in a projection, though its grouping cannot."""
     db.sql("CREATE TABLE f (x DOUBLE)")
@@ -157,7 +152,6 @@ def test_a_view_is_a_function_of_its_table_even_on_negative_zero(db: Database) -
     db.check("v")
 
 
-@pytest.mark.xfail(reason="maps of equal entries are one row to a trace, which keeps either order")
 def test_a_view_is_a_function_of_its_table_even_on_the_order_of_a_map(db: Database) -> None:
     db.sql("CREATE TABLE f (m MAP<STRING, INT>)")
     db.create_view("v", "SELECT map_keys(m) AS k FROM f")
@@ -217,7 +211,6 @@ def test_a_dataframe_view_survives_reopening(warehouse: str, spark: SparkSession
         db.check("v")
 
 
-@pytest.mark.xfail(reason="fields of a struct are matched by exact name, and others dropped")
 def test_fields_of_a_struct_are_not_lost(db: Database) -> None:
     db.sql("CREATE TABLE t (s STRUCT<F: INT>)")
     try:
@@ -227,7 +220,6 @@ def test_fields_of_a_struct_are_not_lost(db: Database) -> None:
     assert rows(db, "t") == bag([((1,),)])
 
 
-@pytest.mark.xfail(reason="Spark's reader of Arrow batches ends at a second empty batch in a row")
 def test_empty_batches_lose_no_rows(pairs: Database) -> None:
     with pairs.transaction() as tx:
         for given in ([(1, 1)], [], [], [(2, 2)]):
@@ -235,7 +227,6 @@ def test_empty_batches_lose_no_rows(pairs: Database) -> None:
     assert rows(pairs, "u") == bag([(1, 1), (2, 2)])
 
 
-@pytest.mark.xfail(reason="hashing reads NULL elements of an Arrow-backed array")
 def test_arrays_may_hold_nulls(db: Database) -> None:
     db.sql("CREATE TABLE t (a ARRAY<INT>)")
     insert(db, "t", ([1, None],))

@@ -67,9 +67,9 @@ class MemoryWatch:
         self._thread.join()
 
     @property
-    def growth(self) -> int:
-        """The highest sample above the first one, in bytes."""
-        return max(size for _, size in self.samples) - self.samples[0][1]
+    def peak(self) -> int:
+        """The highest sample, in bytes."""
+        return max(size for _, size in self.samples)
 
     def _watch(self) -> None:
         while not self._stop.wait(_INTERVAL):

@@ -43,7 +43,9 @@ class Series:
         return _median_known([sample.rows_written for sample in self.samples])
 
     def quantile(self, share: float) -> float:
-        """The sample below which the given share of all samples lies."""
+        """The sample below which the given share of all samples lies; 0.5 is the median."""
+        if share == 0.5:
+            return self.median
         ordered = sorted(sample.seconds for sample in self.samples)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 

@@ -123,7 +123,8 @@ def _without_alias(expression: JavaObject) -> JavaObject:
 
 def _unsupported(words: str, *nodes: JavaObject) -> UnsupportedError:
     found = [inner for node in nodes for e in _expressions(node) for inner in _inside(e)]
-    where = position(*nodes, *found)
+    joins = [node for node in nodes if simple_name(node) == "Join"]
+    where = position(*joins, *found, *nodes)
     return UnsupportedError(
         f"{words} is not maintained incrementally yet",
         detail=f"at {where} of the view's query" if where else "in the view's query",
