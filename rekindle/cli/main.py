@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -45,4 +47,6 @@ def _options(
 
 def main() -> None:
     """The entry point of the installed command."""
+    # Without this a terminated benchmark or demo would leave its temporary databases behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     app()

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import assert_never
 
+from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.terms import (
     Aggregate,
     Distinct,
     Filter,
     FlatMap,
+    Generator,
     Join,
     Map,
     Negate,
@@ -86,6 +88,11 @@ def _summand(node: Stream, text: str) -> str:
     return f"({text})" if isinstance(node, Sum) and " + " in text else text
 
 
+def _shown(scalar: Scalar | Generator) -> str:
+    """An opaque scalar as its front end shows it to people."""
+    return str(getattr(scalar, "display", scalar.text))
+
+
 def operator_symbol(operator: Term) -> str:
     """The paper's symbol of the operator at the root of a term, with what sets it apart."""
     match operator:
@@ -94,9 +101,9 @@ def operator_symbol(operator: Term) -> str:
         case Map():
             return f"π[{', '.join(name for name, _ in operator.outputs)}]"
         case Filter():
-            return f"σ[{operator.predicate.text}]"
+            return f"σ[{_shown(operator.predicate)}]"
         case FlatMap():
-            return f"flatmap[{operator.generator.text}]"
+            return f"flatmap[{_shown(operator.generator)}]"
         case UnionAll():
             return "+"
         case Negate():

@@ -76,7 +76,9 @@ def compare(view: str, epoch: int, actual: DataFrame, expected: DataFrame) -> Ch
             f"view '{view}' differs from its recomputation at epoch {epoch}",
             detail=f"{len(surplus)} row(s) too many: {_shown(surplus)}; "
             f"{len(missing)} row(s) missing: {_shown(missing)}",
-            hint="this is a bug in Rekindle; please report it with the view's definition",
+            hint="rows that differ in floating point numbers alone may be Spark's rounding, which "
+            "adds doubles one by one where Rekindle adds them exactly; anything else is a bug in "
+            "Rekindle: please report it with the view's definition",
         )
     return CheckReport(view, total, epoch)
 

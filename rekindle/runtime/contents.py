@@ -42,7 +42,7 @@ class Contents:
 
     def table(
         self,
-        name: str,
+        name: str | None,
         schema: Schema,
         trace: Trace,
         since: Sequence[Change] = (),
@@ -50,7 +50,8 @@ class Contents:
     ) -> DataFrame:
         """The rows of a trace less the changes `since`, each as often as its multiplicity.
 
-        `pending` are arranged changes that are not committed yet.
+        `pending` are arranged changes that are not committed yet. Without a name the frame does
+        not stand for a table, so that no view can be defined over it.
         """
         undone = [change.run for change in since]
         store, width = self._store, len(schema)
@@ -60,8 +61,10 @@ class Contents:
                 yield repeated(table, width)
 
         rows = trace.rows + sum(run.rows for run in undone)
-        frame = self._frame(kernel, payload_schema(schema), rows)
-        return self._opaque(name, self._decoded(frame, schema), struct_of(schema))
+        frame = self._decoded(self._frame(kernel, payload_schema(schema), rows), schema)
+        if name is None:
+            return self._cut(frame, struct_of(schema))
+        return self._opaque(name, frame, struct_of(schema))
 
     def of_table(self, name: str, schema: Schema, rows: pa.Table) -> DataFrame:
         """Given arranged rows, as if they were all the contents of the table."""

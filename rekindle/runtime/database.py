@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
@@ -22,6 +22,7 @@ from rekindle.errors import (
     DefinitionError,
     HistoryError,
     StatementError,
+    unknown_name,
 )
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
@@ -113,8 +114,8 @@ class Database:
 
     def sql(self, statement: str) -> DataFrame:
         """Run one SQL statement; gives its rows, or the epoch that it made."""
-        self._check_open()
-        return self._sql.run(statement)
+        self._refreshed()
+        return self._sql.run(statement.rstrip().rstrip(";"))
 
     # ---- definitions -----------------------------------------------------------------------
 
@@ -258,7 +259,8 @@ class Database:
                     detail=f"it was created at epoch {entry.created}",
                 )
             undone = state.changes(entry.name, epoch) if epoch != state.epoch else ()
-        return self._contents.table(entry.name, entry.schema, state.traces[entry.node], undone)
+        leaf = entry.name if epoch is None else None
+        return self._contents.table(leaf, entry.schema, state.traces[entry.node], undone)
 
     def changes(self, name: str, since: int = 0) -> DataFrame:
         """The changes of a table or view after an epoch: its columns, `_epoch` and `_weight`."""
@@ -270,7 +272,7 @@ class Database:
 
     def explain(self, name: str) -> Explanation:
         """How a view is kept: its nodes, their strategies, their state and their last step."""
-        self._check_open()
+        self._refreshed()
         entry = self._engine.state.entry(name)
         term = self._engine.terms.get(entry.name)
         return explain(
@@ -327,6 +329,9 @@ class Database:
 
     def place(self, placement: str | None) -> None:
         """Force where steps run, 'inline' or 'spark'; None lets each step decide."""
+        known = [each.value for each in Placement]
+        if placement is not None and placement not in known:
+            raise unknown_name("placement", placement, known)
         self._engine.placement = None if placement is None else Placement(placement)
 
     # ---- the end ---------------------------------------------------------------------------
@@ -374,18 +379,13 @@ class Database:
         self._check_open()
         if not self._writable:
             state = self._engine.log.follow(self._engine.state)
-            if state.entries.keys() != self._engine.state.entries.keys():
-                self._follow_definitions(state.entries)
-            self._engine.state = state
+            before, self._engine.state = self._engine.state, state
+            if state.entries != before.entries:
+                for name in before.entries:
+                    self._leaves.remove(name)
+                self._engine.forget_definitions()
+                self._restore()
         return self._engine
-
-    def _follow_definitions(self, entries: Mapping[str, Entry]) -> None:
-        for name in self._engine.state.entries:
-            if name not in entries:
-                self._leaves.remove(name)
-        for name, entry in entries.items():
-            if name not in self._engine.state.entries:
-                self._leaves.add(name, struct_of(entry.schema))
 
     def _query(self, plan: JavaObject, frame: DataFrame | None, node: Table | None) -> DataFrame:
         """An unresolved plan over current contents; `frame` may stand for the table `node`."""

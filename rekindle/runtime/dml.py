@@ -19,7 +19,7 @@ from rekindle.circuit.nodes import Table
 from rekindle.errors import ConstraintError, RowError, StatementError, unknown_name
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.runtime.transaction import Transaction
-from rekindle.spark.frames import encoded_column
+from rekindle.spark.frames import collect, encoded_column
 
 Query = Callable[[JavaObject, DataFrame | None, Table], DataFrame]
 """Runs an unresolved plan; the frame, if given, stands for the table."""
@@ -66,6 +66,11 @@ class Statements:
         if bool(plan.byName()):
             named = rows.columns
         positions = self._positions(node, named) if named else list(range(len(node.schema)))
+        if len(set(positions)) < len(positions):
+            raise RowError(
+                f"INSERT INTO {node.name} names a column twice",
+                detail=f"the columns are {', '.join(named)}",
+            )
         if len(rows.columns) != len(positions):
             raise RowError(
                 f"INSERT INTO {node.name} gives {len(rows.columns)} values a row, "
@@ -215,7 +220,8 @@ class Statements:
         removing = [i for i, k in enumerate(kinds) if not k.startswith("Insert")]
         adding = [i for i, k in enumerate(kinds) if k != "DeleteAction"]
         pairs = renamed.where(F.col("__row").isNotNull())
-        twice = pairs.groupBy("__row").count().where(F.col("count") > 1).limit(1).collect()
+        counted = pairs.groupBy("__row").count()
+        twice = collect(counted.where(F.col("count") > 1).limit(1))
         if twice and any(side == "both" for _, side in actions):
             raise ConstraintError(
                 f"MERGE INTO {node.name} matches one row with several source rows",

@@ -106,6 +106,11 @@ class Engine:
                 hint=f"DROP VIEW {entry.name} and create it again",
             )
 
+    def forget_definitions(self) -> None:
+        """Begin anew with no nodes; what the state lists is to be restored."""
+        self.circuit = Circuit()
+        self.terms = {}
+
     def create_table(self, entry: TableEntry) -> None:
         node = table_node(entry)
         self.circuit.table(node)

@@ -69,7 +69,8 @@ def _from_rows(rows: Sequence[Any], schema: Schema, table: str) -> pa.Table:
             row = row.asDict()
         if isinstance(row, Mapping):
             _check_names(row.keys(), schema, table, f"row {number + 1}")
-            row = tuple(row.get(name) for name in names)
+            folded = {str(name).lower(): value for name, value in row.items()}
+            row = tuple(folded[name.lower()] for name in names)
         elif not isinstance(row, Sequence) or isinstance(row, str | bytes):
             raise RowError(
                 f"row {number + 1} for '{table}' is a {type(row).__name__}, not a row",
@@ -129,6 +130,8 @@ def _column(values: Any, field: Field, table: str) -> Any:
         if isinstance(values, pa.Array | pa.ChunkedArray):
             return _safely_cast(values, target)
         if isinstance(values, pd.Series):
+            if values.dtype == bool and not pa.types.is_boolean(target):
+                raise TypeError("the values are booleans")
             return pa.Array.from_pandas(values, type=target)
         _refuse_lossy(values, target)
         if pa.types.is_nested(target):

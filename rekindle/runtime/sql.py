@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from rekindle.errors import DefinitionError, StatementError, UnsupportedError
 from rekindle.frontends.spark_sql.analyse import parse
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.state import State, TableEntry, ViewEntry
 from rekindle.runtime.statements import CreateView, Drop, read_statement
@@ -66,7 +66,7 @@ class SqlFace:
                 return self._show(self._database.views)
             case "DescribeRelation":
                 return self._describe(plan)
-        if _is_command(plan):
+        if self._is_command(plan):
             raise StatementError(
                 f"the statement {statement.split()[0].upper()} is not run by a Rekindle database",
                 hint="use CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, DELETE, UPDATE, "
@@ -105,7 +105,17 @@ class SqlFace:
         name = str(items(plan.name().nameParts())[-1])
         if plan.ignoreIfExists() and self._state().knows(name):
             return self._epoch()
+        if option(plan.tableSpec().provider()) is not None or items(plan.partitioning()):
+            raise DefinitionError(
+                f"table '{name}' cannot be given USING or PARTITIONED BY",
+                detail="a table of Rekindle has its own storage",
+            )
         struct = StructType.fromJson(json.loads(plan.tableSchema().json()))
+        for column in items(plan.columns()):
+            if option(column.generationExpression()) or option(column.identityColumnSpec()):
+                raise DefinitionError(
+                    f"column '{column.name()}' of '{name}' is GENERATED, which is not supported"
+                )
         for field in struct.fields:
             if field.metadata.get("CURRENT_DEFAULT"):
                 raise DefinitionError(
@@ -157,29 +167,9 @@ class SqlFace:
     def _epoch(self) -> DataFrame:
         return self._database.spark.createDataFrame(pa.table({"epoch": [self._database.epoch]}))
 
-
-def _is_command(plan: JavaObject) -> bool:
-    """Is this a statement that changes or describes Spark's own catalog?"""
-    if str(plan.getClass().getName()).startswith("org.apache.spark.sql.execution.command"):
-        return True
-    commands = {
-        "CreateView",
-        "CreateTableAsSelect",
-        "ReplaceTable",
-        "ReplaceTableAsSelect",
-        "CreateNamespace",
-        "DropNamespace",
-        "DropTable",
-        "DropView",
-        "TruncateTable",
-        "RenameTable",
-        "CacheTable",
-        "AnalyzeTable",
-        "AlterViewAs",
-        "SetCatalogAndNamespace",
-        "CreateMaterializedViewAsSelect",
-        "CreateStreamingTable",
-        "RefreshTable",
-    }
-    kind = simple_name(plan)
-    return kind in commands or kind.startswith(("Alter", "AddColumns", "Show", "Describe"))
+    def _is_command(self, plan: JavaObject) -> bool:
+        """Is this anything but a query: a statement on Spark's own catalog, or a script?"""
+        logical = "org.apache.spark.sql.catalyst.plans.logical"
+        load = self._catalyst.jvm.java.lang.Class.forName
+        kinds = ("Command", "ParsedStatement", "CompoundPlanStatement")
+        return any(load(f"{logical}.{kind}").isInstance(plan) for kind in kinds)

@@ -19,6 +19,7 @@ from rekindle.circuit.nodes import Table
 from rekindle.errors import ClosedError, DefinitionError
 from rekindle.runtime.engine import INLINE_ROWS, Engine, TableChange
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
+from rekindle.spark.frames import to_arrow as collect_arrow
 from rekindle.spark.step import Placement
 from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import KEY, integers
@@ -70,7 +71,7 @@ class Transaction:
         """Add changes: rows with a `_weight` column, negative to remove."""
         node = self._node(table)
         if is_frame(changes):
-            changes = changes.toArrow()
+            changes = collect_arrow(changes)
         columns, weights = split_weights(changes, node.schema, node.name)
         check_not_null(columns, node.schema, node.name)
         self._add(node, columns, weights)
@@ -106,7 +107,7 @@ class Transaction:
         """Add or remove the rows of an encoded frame of c0, c1..."""
         if self._engine.placement is not Placement.SPARK:
             inline = self._engine.placement is Placement.INLINE
-            head = (frame if inline else frame.limit(INLINE_ROWS + 1)).toArrow()
+            head = collect_arrow(frame if inline else frame.limit(INLINE_ROWS + 1))
             if inline or len(head) <= INLINE_ROWS:
                 columns = _stored(head, node)
                 check_not_null(columns, node.schema, node.name)
@@ -176,7 +177,7 @@ class Transaction:
 
     def _columns(self, node: Table, rows: Any) -> pa.Table:
         if is_frame(rows):
-            return _stored(self._encode(rows, node).toArrow(), node)
+            return _stored(collect_arrow(self._encode(rows, node)), node)
         return to_arrow(rows, node.schema, node.name)
 
     def _change(self, table: str, rows: Any, weight: int) -> None:

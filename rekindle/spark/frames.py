@@ -187,6 +187,14 @@ def collect(frame: DataFrame) -> list[Row]:
         raise task_error(error) from error
 
 
+def to_arrow(frame: DataFrame) -> pa.Table:
+    """The rows of a frame as Arrow, with errors as in `collect`."""
+    try:
+        return frame.toArrow()
+    except (Py4JJavaError, PySparkException) as error:
+        raise task_error(error) from error
+
+
 def task_error(error: Exception) -> RekindleError:
     """The error of ours that a task raised, or else an expression that failed on a row."""
     found = _RAISED.search(str(error))

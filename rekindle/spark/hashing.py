@@ -60,8 +60,8 @@ def unambiguous(column: Column, data_type: DataType) -> list[Column]:
             ]
             return [flag, *inner]
         case FloatType() | DoubleType():
-            # Spark hashes -0.0 as 0.0; the angle of (-1, -0.0) is negative, that of (-1, 0.0) not.
-            return [flag, column, (column == 0) & (F.atan2(column, F.lit(-1.0)) < 0)]
+            # Spark hashes -0.0 as 0.0, and its functions add 0.0 first; only the text shows it.
+            return [flag, column, (column == 0) & (column.cast("string") == "-0.0")]
     return [flag, column]
 
 

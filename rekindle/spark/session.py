@@ -17,6 +17,7 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "4g",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timeType.enabled": "true",
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }

@@ -133,7 +133,7 @@ def _placed(spark: SparkSession, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as root:
         subjects = []
         for number, (placement, partitions) in enumerate(
-            [("inline", None), ("spark", None), ("spark", 3)]
+            [("inline", None), ("spark", None), ("spark", 8)]
         ):
             db = rekindle.connect(f"{root}/{number}", spark=spark)
             db.place(placement)

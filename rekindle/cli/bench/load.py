@@ -95,7 +95,7 @@ def run(harness: Harness) -> Report:
         picture=line_chart(
             "The driver's memory while the state is built",
             "seconds since the load began",
-            "megabytes above the start",
+            "private memory, megabytes",
             [_memory_line(small), _memory_line(large)],
             logarithmic=False,
         ),
@@ -181,9 +181,8 @@ def _notes(
 
 
 def _memory_line(loaded: _Loaded) -> Line:
-    start = loaded.memory.samples[0][1]
     step = max(1, len(loaded.memory.samples) // 400)
-    points = [(at, [(size - start) / 2**20]) for at, size in loaded.memory.samples[::step]]
+    points = [(at, [size / 2**20]) for at, size in loaded.memory.samples[::step]]
     return Line(f"{loaded.workload.rows:,} orders", points)
 
 

@@ -111,6 +111,10 @@ def resolve(
         return catalyst.dataframe(scoped)
     except AnalysisException as error:
         raise _explain(error, list(known) or list(scope)) from error
+    except Py4JJavaError as error:
+        raise StatementError(
+            "the query cannot be resolved", detail=str(error.java_exception.getMessage())
+        ) from error
 
 
 def _explain(error: AnalysisException, known: Iterable[str]) -> Exception:

@@ -121,6 +121,12 @@ def _without_alias(expression: JavaObject) -> JavaObject:
     return expression.child() if simple_name(expression) == "Alias" else expression
 
 
+def _shown(expression: JavaObject) -> str:
+    """A name for people: a column's own, or the text of an expression."""
+    bare = _without_alias(expression)
+    return str(bare.name() if simple_name(bare) == "AttributeReference" else bare.sql())
+
+
 def _unsupported(words: str, *nodes: JavaObject) -> UnsupportedError:
     found = [inner for node in nodes for e in _expressions(node) for inner in _inside(e)]
     joins = [node for node in nodes if simple_name(node) == "Join"]
@@ -133,7 +139,8 @@ def _unsupported(words: str, *nodes: JavaObject) -> UnsupportedError:
 
 
 def _expressions(node: JavaObject) -> list[JavaObject]:
-    return items(node.expressions()) if hasattr(node, "expressions") else []
+    is_plan = ".plans." in str(node.getClass().getName())
+    return items(node.expressions()) if is_plan else items(node.children())
 
 
 def _inside(expression: JavaObject) -> Iterator[JavaObject]:
@@ -213,8 +220,11 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     groupings = items(plan.groupingExpressions())
     results = items(plan.aggregateExpressions())
     keys = tuple(
-        (f"key{i}", translator.scalar(catalyst.normalised(expression), child.attributes))
-        for i, expression in enumerate(groupings)
+        (
+            _shown(expression),
+            translator.scalar(catalyst.normalised(expression), child.attributes),
+        )
+        for expression in groupings
     )
     key_attributes = [
         _without_alias(g)
@@ -244,8 +254,7 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     grouped: Term
     if calls or not keys:
         measures = tuple(
-            measure_of(translator, call, child.attributes, f"measure{i}")
-            for i, call in enumerate(calls)
+            measure_of(translator, call, child.attributes, str(call.sql())) for call in calls
         )
         grouped = Aggregate(child.term, keys, measures)
     else:
