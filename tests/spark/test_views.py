@@ -143,7 +143,6 @@ def test_zeros_and_nans_are_one_key(db: Database) -> None:
         db.check(view)
 
 
-@pytest.mark.xfail(reason="hashing: Spark's atan2 adds 0.0 to its arguments, so it hides the sign")
 def test_a_view_is_a_function_of_its_table_even_on_negative_zero(db: Database) -> None:
     """Spark can tell -0.0 from 0.0 in a projection, though its grouping cannot."""
     db.sql("CREATE TABLE f (x DOUBLE)")
