@@ -113,8 +113,9 @@ class Engine:
 
     def create_table(self, entry: TableEntry) -> None:
         node = table_node(entry)
-        self.circuit.table(node)
-        try:
+        circuit = self.circuit.copy()
+        circuit.table(node)
+        with self._attempt(self.state.epoch + 1):
             self._commit(
                 replace(
                     self.state,
@@ -122,9 +123,7 @@ class Engine:
                     traces={**self.state.traces, node.id: Trace(self.plans.layout(node))},
                 )
             )
-        except BaseException:
-            self.circuit.drop(entry.name)
-            raise
+        self.circuit = circuit
 
     def create_view(self, entry: ViewEntry, term: Term) -> None:
         """Add a view, or give it a new definition, and fill it from what the database holds."""
@@ -180,7 +179,8 @@ class Engine:
             traces={k: v for k, v in before.traces.items() if k not in gone},
             history={k: v for k, v in before.history.items() if k not in gone},
         )
-        self._commit(after)
+        with self._attempt(self.state.epoch + 1):
+            self._commit(after)
         self._let_go(gone, before)
         self.circuit = circuit
         self.terms.pop(entry.name, None)
@@ -244,7 +244,7 @@ class Engine:
             result = self._step_inline(context, changes) if inline else None
             if result is None:
                 result = self._step_on_spark(context, changes)
-            self._finish(result, epoch)
+            self._finish(result, context)
         self._remember(result, started)
         return epoch
 
@@ -316,7 +316,7 @@ class Engine:
         schema = pa.schema([("nothing", pa.string())])
         collect(self.frames.run_kernel(kernel, schema, self.frames.partitions(run.rows)))
 
-    def _finish(self, result: StepResult, epoch: int) -> None:
+    def _finish(self, result: StepResult, context: StepContext) -> None:
         """Let the traces take in their runs and commit."""
         traces = dict(self.state.traces)
         history = dict(self.state.history)
@@ -332,7 +332,7 @@ class Engine:
                 fuel_for(run.rows),
                 self.store,
                 lambda key=key, numbers=numbers: (  # type: ignore[misc]
-                    f"data/{key}/e{epoch:010}-m{next(numbers):05}.arrow"
+                    context.path(key, f"m{next(numbers):05}.arrow")
                 ),
                 Durability.DEFERRED,
             )
@@ -340,7 +340,7 @@ class Engine:
             written += advanced.added
             dropped.update(advanced.dropped)
             if isinstance(self.circuit.nodes[key], Table | View):
-                history[key] = (*history.get(key, ()), Change(epoch, run))
+                history[key] = (*history.get(key, ()), Change(context.epoch, run))
                 changed.update(run.paths)
         self.store.flush(path for path in written if path not in dropped or path in changed)
         horizon = self.state.horizon

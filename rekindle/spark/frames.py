@@ -218,14 +218,16 @@ def _writer(
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        partition = 0 if context is None else context.partitionId()
+        # A lost or slow task may run twice; only the names that the job returns count.
+        partition = "" if context is None else f"{context.partitionId():05}"
+        attempt = "" if context is None else f"{context.taskAttemptId()}"
         count = 0
         for table in whole_keys(batches, layout, ROWS_PER_SEGMENT):
 
             def name() -> str:
                 nonlocal count
                 count += 1
-                return f"{prefix}-p{partition:05}-{count:05}.arrow"
+                return f"{prefix}-p{partition}-a{attempt}-{count:05}.arrow"
 
             for segment in store.write_run(table, name).segments:
                 text = json.dumps(segment.to_json())

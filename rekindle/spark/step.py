@@ -9,6 +9,7 @@ an integral, the run that its trace grows by.
 from __future__ import annotations
 
 import enum
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -59,10 +60,12 @@ class StepContext:
     epoch: int
     fresh: frozenset[str] = frozenset()
     """Nodes that this step fills for the first time."""
+    attempt: str = field(default_factory=lambda: secrets.token_hex(4))
+    """Tells this attempt at the epoch from others, whose tasks may still be running."""
 
     def path(self, node: str, part: str) -> str:
-        """The name of a file, fixed by operator, epoch and part."""
-        return f"data/{node}/e{self.epoch:010}-{part}"
+        """The name of a file, fixed by operator, epoch, attempt and part."""
+        return f"data/{node}/e{self.epoch:010}-{self.attempt}-{part}"
 
     def announces(self, node: Node) -> bool:
         """Does the node give a row before any input: a new group without keys?"""

@@ -11,6 +11,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -81,13 +82,13 @@ def test_an_executor_dies_in_a_step(
     cluster.give(orders)
     killed = 0
     for epoch in range(SETUP + 2, until + 1):
-        cluster.await_(lambda epoch=epoch: diary.has("begin", epoch))
+        cluster.await_(partial(diary.has, "begin", epoch))
         if timeline.step_to(epoch).edits:
             time.sleep(random_.uniform(0.2, 4.0))
             if not diary.has("done", epoch) and executors(cluster):
                 random_.choice(executors(cluster)).kill()
                 killed += 1
-        cluster.await_(lambda epoch=epoch: diary.has("done", epoch))
+        cluster.await_(partial(diary.has, "done", epoch))
     cluster.await_(lambda: diary.last == ["end"])
     cluster.kill(group=True)
     assert killed, "no step was long enough to kill an executor in"

@@ -42,6 +42,11 @@ def flip(position: float) -> Callable[[bytes], bytes]:
     return damage
 
 
+def first(length: int) -> Callable[[bytes], bytes]:
+    """No more than the first bytes."""
+    return lambda data: data[:length]
+
+
 DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
     "deleted": None,
     "emptied": lambda data: b"",
@@ -190,7 +195,7 @@ def test_a_damaged_log_is_reported_by_name(root: Path, timeline: Timeline) -> No
         places = [*range(24), *(random_.randrange(size) for _ in range(60)), size - 1]
         damages = [flip(place / size) for place in places]
         damages += [damage for what, damage in DAMAGES.items() if damage and "flip" not in what]
-        damages += [lambda data, n=n: data[:n] for n in (1, 16, 17, 18, size // 2)]
+        damages += [first(n) for n in (1, 16, 17, 18, size // 2)]
         for damage in damages:
             inflict(root, name, damage)
             with pytest.raises(CorruptionError, match=name):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def run_interrupted(
             step = timeline.step_to(db.epoch + 1)
             interfere = dying_at(random_.randrange(90)) if random_.random() < 0.7 else None
             try:
-                disk.run(lambda db=db, step=step: perform(db, step, "inline"), interfere)
+                disk.run(partial(perform, db, step, "inline"), interfere)
             except Death:
                 deaths += 1
                 db.close()
