@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 from typing import Annotated
 
 import typer
@@ -13,6 +11,7 @@ from rekindle.cli.bench.command import bench
 from rekindle.cli.check import check
 from rekindle.cli.demo.command import demo
 from rekindle.cli.explain import explain
+from rekindle.cli.scratch import clean_up_when_terminated
 from rekindle.cli.sql import sql
 
 app = typer.Typer(
@@ -47,6 +46,5 @@ def _options(
 
 def main() -> None:
     """The entry point of the installed command."""
-    # Without this a terminated benchmark or demo would leave its temporary databases behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    clean_up_when_terminated()
     app()

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.runtime.database import Database
-from tests.recovery.workload import Timeline, build, perform, tighten
+from tests.recovery.workload import SETUP, Timeline, build, perform, tighten
 
 SEED = 11
 
@@ -44,6 +44,8 @@ def templates(
 
     def template(epoch: int) -> Path:
         if epoch not in made:
+            if epoch > SETUP:
+                template(SETUP)
             earlier = max((e for e in made if e < epoch), default=None)
             path = root / str(epoch)
             if earlier is not None:

@@ -104,7 +104,9 @@ class Disk:
         self._names[descriptor] = name
 
     def _open(self, path: str, mode: str = "r", **options: Any) -> Any:
-        effect = lambda: builtins.open(path, mode, **options)  # noqa: E731, SIM115
+        def effect() -> Any:
+            return builtins.open(path, mode, **options)
+
         file = self.perform(Operation("create", path), effect) if "w" in mode else effect()
         self.remember(file.fileno(), path)
         return file

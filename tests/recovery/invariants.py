@@ -18,7 +18,7 @@ from rekindle.traces.opened import OPEN_SEGMENTS
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
-from tests.recovery.workload import SETUP, Bag, Timeline
+from tests.recovery.workload import SETUP, Bag, Row, Timeline
 
 
 def load(root: Path) -> State:
@@ -70,6 +70,18 @@ def bag(trace: Trace, store: Store, width: int) -> Bag:
         for *row, weight in zip(*columns, table.column("_weight").to_pylist(), strict=True):
             found[tuple(row)] += weight
     return found
+
+
+def traces(state: State, store: Store) -> dict[str, list[Row]]:
+    """The sum of every trace, inner ones too, in full: hashes, weights, payload, accumulators."""
+    return {
+        key: [
+            row
+            for table in TraceReader.of_trace(trace, store).scan()
+            for row in zip(*(column.to_pylist() for column in table.columns), strict=True)
+        ]
+        for key, trace in state.traces.items()
+    }
 
 
 def check_no_leak(root: Path, state: State) -> None:

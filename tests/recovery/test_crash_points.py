@@ -11,12 +11,17 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rekindle.runtime import log as log_module
+from rekindle.runtime.state import State
+from rekindle.traces import store as store_module
+from rekindle.traces.store import Store
 from tests.recovery.conftest import Opener
 from tests.recovery.disk import Crash, Disk, Operation, crash_images, image_of, restore
-from tests.recovery.invariants import check_clean_log, check_files, check_no_leak
+from tests.recovery.invariants import check_clean_log, check_files, check_no_leak, traces
 from tests.recovery.workload import PERIOD, SETUP, Timeline, perform, transact
 
 pytestmark = pytest.mark.usefixtures("tight")
@@ -37,13 +42,15 @@ class Crashed:
             disk.install(patch)
             db = connect(root)
             self.before = image_of(root)
+            engine = db._engine
+            self.traces = {epoch - 1: traces(engine.state, engine.store)}
             disk.run(lambda: perform(db, timeline.step_to(epoch), "inline"))
+            self.traces[epoch] = traces(engine.state, engine.store)
             db.close()
         self.journal = disk.journal
         record = f"{epoch:016}.record"
-        renames = [i for i, o in enumerate(self.journal) if o.target.endswith(record)]
-        assert len(renames) == 1
-        self.commit = renames[0] + 1
+        named = [i for i, o in enumerate(self.journal) if o.file.endswith(record)]
+        self.commit = named[0] + 1
         """From so many operations on the step is done."""
         later = self.journal[self.commit :]
         self.durable = self.commit + [o.kind for o in later].index("sync") + 1
@@ -79,7 +86,8 @@ def check_crashes(step: Crashed, how: str, scratch: Path) -> None:
     for crash in crashes:
         restore(crash.image, scratch)
         try:
-            check_files(scratch, step.timeline, step.epochs(crash))
+            state = check_files(scratch, step.timeline, step.epochs(crash))
+            assert traces(state, Store(str(scratch))) == step.traces[state.epoch]
         except Exception as error:
             raise AssertionError(step.describe(crash)) from error
 
@@ -178,3 +186,45 @@ def test_leftovers_of_a_dead_step_are_not_taken_for_those_of_the_next(
     model = timeline.at(step.epoch - 1).contents()
     for name, rows in model.items():
         assert Counter(tuple(row) for row in db.table(name).collect()) == rows
+
+
+# ---- that these tests would notice -----------------------------------------------------------
+
+
+def test_data_that_is_not_synced_is_noticed(
+    crashed: Callable[[int], Crashed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "flush", lambda self, paths: None)
+    step = crashed(STEPS["small"])
+    check_crashes(step, "killed", tmp_path / "image")
+    with pytest.raises(AssertionError, match="power lost"):
+        check_crashes(step, "power lost", tmp_path / "image")
+
+
+def test_a_record_that_is_not_renamed_into_place_is_noticed(
+    crashed: Callable[[int], Crashed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_in_place(self: Store, path: str, data: bytes) -> None:
+        with store_module.open(self.locate(path), "wb", buffering=0) as file:
+            store_module._write_all(file.fileno(), data)
+        self.sync(path.rpartition("/")[0])
+
+    monkeypatch.setattr(Store, "write_atomically", write_in_place)
+    step = crashed(STEPS["small"])
+    with pytest.raises(AssertionError, match="killed"):
+        check_crashes(step, "killed", tmp_path / "image")
+
+
+def test_a_record_that_forgets_a_trace_is_noticed(
+    crashed: Callable[[int], Crashed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete = log_module._record
+
+    def forgetful(before: State, after: State) -> dict[str, Any]:
+        record = complete(before, after)
+        record["traces"].popitem()
+        return record
+
+    monkeypatch.setattr(log_module, "_record", forgetful)
+    with pytest.raises(AssertionError, match="killed"):
+        check_crashes(crashed(STEPS["small"]), "killed", tmp_path / "image")

@@ -2,7 +2,7 @@
 
 Both runs do the same steps. One of them dies in front of random file operations, from which moment
 nothing it does reaches the disk, and is reopened from what is there; a step that was lost is done
-again. In the end contents are equal, and so is every retained change at every epoch.
+again. In the end all traces are equal, and so is every retained change at every epoch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 from tests.recovery.conftest import Opener
 from tests.recovery.disk import Disk, Interference, Operation
-from tests.recovery.invariants import bag, check_database, check_no_leak, load
+from tests.recovery.invariants import bag, check_database, check_no_leak, load, traces
 from tests.recovery.workload import PERIOD, SETUP, Bag, Timeline, build, perform
 
 pytestmark = pytest.mark.usefixtures("tight")
@@ -86,6 +86,7 @@ def check_law(
         key: change for key, change in history(load(whole), whole).items() if key[1] > state.horizon
     }
     assert history(state, broken) == retained
+    assert traces(state, Store(str(broken))) == traces(load(whole), Store(str(whole)))
     with connect(broken) as db:
         check_no_leak(broken, db._engine.state)
         check_database(db, timeline)

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.traces.store import Store
 from tests.recovery.conftest import Opener
-from tests.recovery.invariants import check_database, check_files, check_no_leak
+from tests.recovery.invariants import check_database, check_files, check_no_leak, load, traces
 from tests.recovery.victim import Orders
 from tests.recovery.victims import PATIENCE, Diary, Victim
 from tests.recovery.workload import SETUP, Timeline, perform
@@ -33,8 +34,10 @@ class Massacre:
     scratch: Path
     timeline: Timeline
     connect: Opener
+    reference: Callable[[int], Path]
 
     def run(self, kills: int, random_: random.Random) -> list[str]:
+        """Kill so often; gives a line for each kill."""
         with self.connect(self.root) as db:
             epoch = db.epoch
         story = []
@@ -56,7 +59,13 @@ class Massacre:
                 epoch = found + 1
         finally:
             following.close()
+        self._compare(self.reference(epoch))
         return story
+
+    def _compare(self, whole: Path) -> None:
+        """All traces are those of a run without kills."""
+        one, other = load(self.root), load(whole)
+        assert traces(one, Store(str(self.root))) == traces(other, Store(str(whole)))
 
     def _start(self, number: int) -> Victim:
         return Victim(self.scratch / f"victim-{number}.log")
@@ -97,9 +106,13 @@ class Massacre:
 
 @pytest.fixture
 def massacre(
-    database_at: Callable[[int], Path], timeline: Timeline, connect: Opener, tmp_path: Path
+    database_at: Callable[[int], Path],
+    templates: Callable[[int], Path],
+    timeline: Timeline,
+    connect: Opener,
+    tmp_path: Path,
 ) -> Massacre:
-    return Massacre(database_at(SETUP + 1), tmp_path, timeline, connect)
+    return Massacre(database_at(SETUP + 1), tmp_path, timeline, connect, templates)
 
 
 @pytest.mark.usefixtures("tight")

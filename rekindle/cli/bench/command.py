@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +12,7 @@ import typer
 from rekindle.cli.display import make_console
 from rekindle.cli.explain import write_text
 from rekindle.cli.failures import reported
+from rekindle.cli.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from rekindle.cli.bench.report import Report
@@ -57,8 +57,8 @@ def bench(
 
         spark = started_spark()
         with (
-            tempfile.TemporaryDirectory(prefix="rekindle-bench-", dir=directory) as scratch,
-            Harness(spark, Path(scratch), Request(rows, rounds), console) as harness,
+            scratch_directory("rekindle-bench-", directory) as scratch,
+            Harness(spark, scratch, Request(rows, rounds), console) as harness,
         ):
             report: Report = import_module(f"rekindle.cli.bench.{name.value}").run(harness)
         report.show(console)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ import typer
 from rich.console import Console
 
 from rekindle.cli.failures import reported
+from rekindle.cli.scratch import scratch_directory
 from rekindle.errors import DefinitionError
 
 
@@ -45,8 +44,5 @@ def _place(warehouse: Path | None) -> Iterator[tuple[Path, Path]]:
         raise DefinitionError(
             f"'{warehouse}' is not empty", hint="give the demo a directory of its own"
         )
-    scratch = Path(tempfile.mkdtemp(prefix="rekindle-demo-"))
-    try:
+    with scratch_directory("rekindle-demo-") as scratch:
         yield warehouse or scratch / "warehouse", scratch / "parquet"
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
