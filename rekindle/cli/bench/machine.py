@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import rekindle
 
-_INTERVAL = 0.02
+_INTERVAL = 0.1
 
 
 def describe_machine(spark: SparkSession) -> dict[str, Any]:
