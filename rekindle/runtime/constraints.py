@@ -7,6 +7,8 @@ contents is enough: other keys did not change.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 
@@ -19,10 +21,29 @@ from rekindle.traces.reader import TraceReader
 
 def check_change(node: Table, change: pa.Table, after: TraceReader) -> None:
     """Raise unless the new contents are lawful on every key of an arranged change."""
+    _check_nulls(node, change)
+    rows, _ = after.probe(np.unique(integers(change.column(KEY))))
+    _check_rows(node, rows)
+
+
+def check_load(node: Table, tables: Iterable[pa.Table]) -> None:
+    """The same for the first rows of a table: consecutive arranged tables are all its contents."""
+    tail: pa.Table | None = None
+    for table in tables:
+        _check_nulls(node, table)
+        # One key may go on from one table to the next.
+        _check_rows(node, table if tail is None else pa.concat_tables([tail, table]))
+        keys = integers(table.column(KEY))
+        tail = table.slice(int(keys.searchsorted(keys[-1])))
+
+
+def _check_nulls(node: Table, change: pa.Table) -> None:
     columns = change.select([f"c{i}" for i in range(len(node.schema))])
     check_not_null(columns, node.schema, node.name)
-    keys = np.unique(integers(change.column(KEY)))
-    rows, _ = after.probe(keys)
+
+
+def _check_rows(node: Table, rows: pa.Table) -> None:
+    """Raise unless no row has a negative weight and no primary key two rows."""
     if not len(rows):
         return
     weights = integers(rows.column("_weight"))

@@ -23,7 +23,7 @@ from rekindle.circuit.stages import Branch
 from rekindle.errors import ClosedError, ConstraintError, RekindleError
 from rekindle.incremental.pipeline import derive
 from rekindle.kernels.arrange import arrange
-from rekindle.runtime.constraints import check_change
+from rekindle.runtime.constraints import check_change, check_load
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.spark.distributed import DistributedStep
@@ -306,11 +306,16 @@ class Engine:
         trace, store = self.state.traces[node.id], self.store
         change = Trace(trace.layout, (run,))
         after = replace(trace, runs=(*trace.runs, run))
+        first = not trace.rows
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-            reader = TraceReader.of_trace(after, store, key_range)
-            for table in TraceReader.of_trace(change, store, key_range).scan():
-                check_change(node, table, reader)
+            written = TraceReader.of_trace(change, store, key_range).scan()
+            if first:
+                check_load(node, written)
+            else:
+                reader = TraceReader.of_trace(after, store, key_range)
+                for table in written:
+                    check_change(node, table, reader)
             yield from ()
 
         schema = pa.schema([("nothing", pa.string())])

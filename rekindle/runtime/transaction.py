@@ -26,6 +26,8 @@ from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.reader import TraceReader
 
 UNKNOWN_ROWS = 8_000_000
+SURELY_LARGE = 10 * INLINE_ROWS
+"""Beyond this guess a DataFrame is not tried in the driver first."""
 
 
 class FrameEncoder(Protocol):
@@ -105,7 +107,10 @@ class Transaction:
 
     def add_frame(self, node: Table, frame: DataFrame, weight: int) -> None:
         """Add or remove the rows of an encoded frame of c0, c1..."""
-        if self._engine.placement is not Placement.SPARK:
+        estimate = _estimate(frame)
+        guess = 0 if estimate is None else estimate
+        large = self._engine.placement is None and guess > SURELY_LARGE
+        if self._engine.placement is not Placement.SPARK and not large:
             inline = self._engine.placement is Placement.INLINE
             head = collect_arrow(frame if inline else frame.limit(INLINE_ROWS + 1))
             if inline or len(head) <= INLINE_ROWS:
@@ -114,7 +119,8 @@ class Transaction:
                 self._add(node, columns, weight)
                 return
         weighted = frame.select(F.lit(weight).cast("bigint").alias(WEIGHT), "*")
-        self._frames.setdefault(node.name, []).append((weighted, _estimate(frame)))
+        size = UNKNOWN_ROWS if estimate is None else estimate
+        self._frames.setdefault(node.name, []).append((weighted, size))
 
     # ---- the end ---------------------------------------------------------------------------
 
@@ -223,11 +229,11 @@ def _with_equal_keys(old: pa.Table, fresh: pa.Table, node: Table) -> pa.Table:
     return old.filter(pa.array([key in wanted for key in keys]))
 
 
-def _estimate(frame: DataFrame) -> int:
-    """Rows of a frame by the optimiser's guess; it is only used to cut work into partitions."""
+def _estimate(frame: DataFrame) -> int | None:
+    """Rows of a frame by the optimiser's guess; None where it has no idea."""
     statistics = frame._jdf.queryExecution().optimizedPlan().stats()
     known = statistics.rowCount()
     if known.isDefined():
         return int(str(known.get()))
     size = int(str(statistics.sizeInBytes()))
-    return UNKNOWN_ROWS if size > 2**50 else max(INLINE_ROWS + 1, size // (16 * len(frame.columns)))
+    return None if size > 2**50 else size // (16 * len(frame.columns))

@@ -18,6 +18,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -278,8 +279,11 @@ def image_of(root: Path) -> Image:
 
 def restore(image: Mapping[str, bytes], root: Path) -> Path:
     """Make a directory hold exactly an image."""
-    for path in sorted(root.rglob("*")) if root.exists() else ():
-        if path.is_file() and str(path.relative_to(root)) not in image:
+    for path in sorted(root.rglob("*"), reverse=True):
+        if path.is_dir():
+            with suppress(OSError):
+                path.rmdir()
+        elif str(path.relative_to(root)) not in image:
             path.unlink()
     for name, data in image.items():
         path = root / name

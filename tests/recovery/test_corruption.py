@@ -155,7 +155,9 @@ def test_damage_does_not_spread(
     assert read_everything(connect(root), timeline, name) == ([] if owner is None else [owner])
 
 
-@pytest.mark.parametrize("kind", ["table", "arrange", "group"])
+@pytest.mark.parametrize(
+    "kind", ["table", "arrange", pytest.param("group", marks=pytest.mark.torture)]
+)
 def test_damage_found_by_a_spark_task_is_reported_by_name(
     root: Path, connect: Opener, timeline: Timeline, kind: str
 ) -> None:

@@ -93,26 +93,20 @@ def check_crashes(step: Crashed, how: str, scratch: Path) -> None:
 
 
 @pytest.mark.parametrize("epoch", STEPS.values(), ids=STEPS)
-def test_a_killed_step_leaves_a_whole_epoch(
+def test_a_crashed_step_leaves_a_whole_epoch(
     crashed: Callable[[int], Crashed], epoch: int, tmp_path: Path
 ) -> None:
-    check_crashes(crashed(epoch), "killed", tmp_path / "image")
-
-
-@pytest.mark.parametrize("epoch", STEPS.values(), ids=STEPS)
-def test_a_power_failure_leaves_a_whole_epoch(
-    crashed: Callable[[int], Crashed], epoch: int, tmp_path: Path
-) -> None:
-    check_crashes(crashed(epoch), "power lost", tmp_path / "image")
+    step = crashed(epoch)
+    check_crashes(step, "killed", tmp_path / "image")
+    check_crashes(step, "power lost", tmp_path / "image")
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("how", ["killed", "power lost"])
 @pytest.mark.parametrize("epoch", ALL_STEPS)
-def test_any_step_may_crash(
-    crashed: Callable[[int], Crashed], epoch: int, how: str, tmp_path: Path
-) -> None:
-    check_crashes(crashed(epoch), how, tmp_path / "image")
+def test_any_step_may_crash(crashed: Callable[[int], Crashed], epoch: int, tmp_path: Path) -> None:
+    step = crashed(epoch)
+    check_crashes(step, "killed", tmp_path / "image")
+    check_crashes(step, "power lost", tmp_path / "image")
 
 
 def test_the_first_open_may_crash(
@@ -130,7 +124,7 @@ def test_the_first_open_may_crash(
             check_clean_log(image)
 
 
-@pytest.mark.parametrize("epoch", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("epoch", list(STEPS.values())[1:], ids=list(STEPS)[1:])
 def test_a_crashed_database_opens_clean_and_goes_on(
     crashed: Callable[[int], Crashed],
     epoch: int,
@@ -161,7 +155,7 @@ def _telling(step: Crashed) -> list[Crash]:
     torn = [crash for crash in crashes if crash.how == "killed while writing"]
     last = [crash for crash in crashes if crash.done < step.commit][-1]
     first = next(crash for crash in crashes if crash.done >= step.commit)
-    return [*torn[:1], *torn[-1:], last, first, crashes[-1]]
+    return [torn[0], last, *(() if first is crashes[-1] else (first,)), crashes[-1]]
 
 
 def test_leftovers_of_a_dead_step_are_not_taken_for_those_of_the_next(

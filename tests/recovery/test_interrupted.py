@@ -98,7 +98,7 @@ def test_an_interrupted_run_equals_a_whole_one(
     timeline: Timeline,
     connect: Opener,
 ) -> None:
-    whole = templates(SETUP + 10)
+    whole = templates(SETUP + 8)
     check_law(whole, database_at(SETUP), timeline, connect, random.Random(5))
 
 

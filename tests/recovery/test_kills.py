@@ -23,11 +23,11 @@ from tests.recovery.victim import Orders
 from tests.recovery.victims import PATIENCE, Diary, Victim
 from tests.recovery.workload import SETUP, Timeline, perform
 
-HOW = ("clock", "operation", "spark")
+HOW = ("spark", "clock", "operation")
 
 
 @dataclass(slots=True)
-class Massacre:
+class Ordeal:
     """The database, its victims, and what became of them."""
 
     root: Path
@@ -51,10 +51,8 @@ class Massacre:
                 if number + 1 < kills:
                     following = self._start(number + 1)
                 possible = diary.possible(epoch)
-                found = self._verify(possible)
-                victim.bury()
                 assert not diary.failures
-                check_files(self.root, self.timeline, [found + 1])
+                found = self._verify(possible, victim)
                 story.append(f"{how}: {' '.join(diary.last)}, reopened at {found} of {possible}")
                 epoch = found + 1
         finally:
@@ -73,7 +71,7 @@ class Massacre:
     def _kill(
         self, victim: Victim, diary: Diary, epoch: int, how: str, random_: random.Random
     ) -> None:
-        last = random_.randrange(600) if how == "operation" else None
+        last = random_.randrange(400) if how == "operation" else None
         retain = random_.choice([None, 9])
         victim.order(
             Orders(str(self.root), self.timeline.seed, str(diary.path), epoch + 99, last, retain)
@@ -92,35 +90,41 @@ class Massacre:
             time.sleep(random_.uniform(0, 0.7))
         victim.kill(group=random_.random() < 0.5)
 
-    def _verify(self, possible: list[int]) -> int:
-        """Reopen, check all there is, and run one more step; gives the epoch that was found."""
+    def _verify(self, possible: list[int], victim: Victim) -> int:
+        """Reopen, check all there is, and run one more step; gives the epoch that was found.
+
+        Where only the driver was killed, Spark's processes may be writing for some moments yet.
+        The database is opened meanwhile; what they leave then is for another collection.
+        """
         found = check_files(self.root, self.timeline, possible).epoch
         with self.connect(self.root) as db:
             assert db.epoch == found
-            check_no_leak(self.root, db._engine.state)
             check_database(db, self.timeline)
             perform(db, self.timeline.step_to(found + 1), "inline")
+            victim.bury()
+            db.collect()
+            check_no_leak(self.root, db._engine.state)
             check_files(self.root, self.timeline, [found + 1])
         return found
 
 
 @pytest.fixture
-def massacre(
+def ordeal(
     database_at: Callable[[int], Path],
     templates: Callable[[int], Path],
     timeline: Timeline,
     connect: Opener,
     tmp_path: Path,
-) -> Massacre:
-    return Massacre(database_at(SETUP + 1), tmp_path, timeline, connect, templates)
+) -> Ordeal:
+    return Ordeal(database_at(SETUP + 4), tmp_path, timeline, connect, templates)
 
 
 @pytest.mark.usefixtures("tight")
-def test_three_kills(massacre: Massacre) -> None:
-    print(*massacre.run(3, random.Random(3)), sep="\n")
+def test_three_kills(ordeal: Ordeal) -> None:
+    print(*ordeal.run(3, random.Random(3)), sep="\n")
 
 
 @pytest.mark.torture
 @pytest.mark.usefixtures("tight")
-def test_thirty_kills(massacre: Massacre) -> None:
-    print(*massacre.run(30, random.Random(30)), sep="\n")
+def test_thirty_kills(ordeal: Ordeal) -> None:
+    print(*ordeal.run(30, random.Random(30)), sep="\n")

@@ -69,6 +69,7 @@ def main() -> None:
         note(f"begin {step.epoch} {step.kind}")
         try:
             perform(db, step, orders.placement)
+            assert db.epoch == step.epoch
             note(f"done {db.epoch}")
         except Exception as error:
             note(f"failed {step.epoch} {type(error).__name__} {' '.join(str(error).split())}")

@@ -137,7 +137,7 @@ def test_zeros_and_nans_are_one_key(db: Database) -> None:
     assert rows(db, "g") == bag([(0.0, 1.0, 2, 3), (NAN, NAN, 2, 12)])
     assert rows(db, "d") == bag([(0.0,), (NAN,)])
     assert sum(rows(db, "j").values()) == 8
-    delete(db, "f", (0.0, 1.0, 2), (NAN, NAN, 4))
+    delete(db, "f", (-0.0, 1.0, 2), (NAN, NAN, 4))
     assert rows(db, "g") == bag([(0.0, 1.0, 1, 1), (NAN, NAN, 1, 8)])
     for view in db.views:
         db.check(view)
