@@ -15,7 +15,7 @@ from tests.cli.conftest import Run
 
 def test_a_small_demo_runs_to_its_end(run: Run, tmp_path: Path) -> None:
     picture, place = tmp_path / "c.svg", tmp_path / "w"
-    found = run("demo", "--rows", 3000, "--steps", 8, "--svg", picture, "--warehouse", place)
+    found = run("demo", "--rows", 3000, "--steps", 4, "--svg", picture, "--warehouse", place)
     assert found.exit_code == 0, found.output
     for name in VIEWS:
         assert f"✓ {name}:" in found.stdout

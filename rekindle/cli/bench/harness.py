@@ -94,7 +94,11 @@ class Harness:
     def interleave(
         self, actions: Mapping[str, Action], rounds: int, warm_up: int
     ) -> dict[str, Series]:
-        """Every action once a round, so that what disturbs one disturbs all."""
+        """Every action once a round, so that what disturbs one disturbs all.
+
+        A run that was asked to be short warms up no longer than it measures.
+        """
+        warm_up = min(warm_up, rounds)
         samples: dict[str, list[Sample]] = {name: [] for name in actions}
         with self.phase("measuring", warm_up + rounds) as advance:
             for number in range(warm_up + rounds):
