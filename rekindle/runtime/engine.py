@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -27,7 +28,7 @@ from rekindle.runtime.constraints import check_change, check_load
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.spark.distributed import DistributedStep
-from rekindle.spark.frames import Frames, collect
+from rekindle.spark.frames import Examination, Frames, collect
 from rekindle.spark.inline import InlineStep, write_table
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
@@ -291,11 +292,15 @@ class Engine:
             node = self.table_node(name)
             if change.rows is None or change.frame is not None:
                 assert change.frame is not None
-                run = step.load(node, change.frame, change.estimate)
+                first = not self.state.traces[node.id].rows
+                examine: Examination = partial(check_load, node) if first else iter
+                run = step.load(node, change.frame, change.estimate, examine)
             else:
+                first = False
                 run = write_table(context, node.id, self.arranged(node, change.rows))
             if run.rows:
-                self._check_on_spark(node, run)
+                if not first:
+                    self._check_on_spark(node, run)
                 runs[node.id] = run
         seeds = {key: Trace(self.state.traces[key].layout, (run,)) for key, run in runs.items()}
         result = step.run(seeds)
@@ -306,16 +311,11 @@ class Engine:
         trace, store = self.state.traces[node.id], self.store
         change = Trace(trace.layout, (run,))
         after = replace(trace, runs=(*trace.runs, run))
-        first = not trace.rows
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-            written = TraceReader.of_trace(change, store, key_range).scan()
-            if first:
-                check_load(node, written)
-            else:
-                reader = TraceReader.of_trace(after, store, key_range)
-                for table in written:
-                    check_change(node, table, reader)
+            reader = TraceReader.of_trace(after, store, key_range)
+            for table in TraceReader.of_trace(change, store, key_range).scan():
+                check_change(node, table, reader)
             yield from ()
 
         schema = pa.schema([("nothing", pa.string())])

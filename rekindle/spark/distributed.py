@@ -2,9 +2,8 @@
 
 Each node that keeps an integral writes its change as a sorted run, which is both what its trace
 grows by and what the nodes after it read. Joins, distinct and aggregates are kernels over one range
-of the key-hash space, fed from the mapped files of the change and of the trace. Against an empty
-integral a join is Spark's own: this is how a view over existing data is first filled, as one large
-change.
+of the key-hash space, fed from the mapped files of the change and of the trace. A view over
+existing data is first filled in the same way, as one large change.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from rekindle.circuit.nodes import (
     Indexed,
     Moment,
     Node,
-    Side,
     Table,
     View,
 )
@@ -39,7 +37,7 @@ from rekindle.kernels.aggregate import (
 )
 from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.join import join_batches, join_schema
-from rekindle.spark.frames import Frames, spark_schema, sum_of
+from rekindle.spark.frames import Examination, Frames, spark_schema, sum_of
 from rekindle.spark.inline import SIDES
 from rekindle.spark.plans import Plans, accumulators_of, output_columns
 from rekindle.spark.stages import WEIGHT
@@ -62,10 +60,10 @@ class DistributedStep:
         self._changes: dict[str, Trace] = {}
         self._rows: dict[str, int] = {}
 
-    def load(self, node: Table, frame: DataFrame, rows: int) -> Run:
+    def load(self, node: Table, frame: DataFrame, rows: int, examine: Examination = iter) -> Run:
         """Write the change of a table, given as `_weight` and columns, as a run."""
         prepared = self._frames.apply(frame, self._plans.lowering.preparation(node))
-        return self._write(node, prepared, rows)
+        return self._write(node, prepared, rows, examine)
 
     def run(self, seeds: Mapping[str, Trace]) -> StepResult:
         """The step's runs.
@@ -143,10 +141,16 @@ class DistributedStep:
         self._rows[node.id] = run.rows
         return run
 
-    def _write(self, node: Table | Arrangement | View | Group, frame: DataFrame, rows: int) -> Run:
+    def _write(
+        self,
+        node: Table | Arrangement | View | Group,
+        frame: DataFrame,
+        rows: int,
+        examine: Examination = iter,
+    ) -> Run:
         prefix = self._context.path(node.id, "bulk")
         return self._frames.write_run(
-            frame, self._plans.layout(node), self._context.store, prefix, rows
+            frame, self._plans.layout(node), self._context.store, prefix, rows, examine
         )
 
     def _partial(self, node: Group, frame: DataFrame) -> DataFrame:
@@ -176,21 +180,21 @@ class DistributedStep:
                 return self._grouped(node)
         assert_never(node)
 
-    def _changed(self, node: Indexed, *hashes: str) -> DataFrame:
+    def _changed(self, node: Indexed) -> DataFrame:
         trace = self._changes[node.id]
-        columns = [*hashes, WEIGHT, *trace.layout.payload.names]
+        columns = [WEIGHT, *trace.layout.payload.names]
         return self._frames.scan(trace, self._context.store, columns)
 
     def _joined(self, node: HalfJoin) -> DataFrame:
-        change, against = (self._indexed(key) for key in (node.change, node.against))
+        """Both sides are sorted by the key already, so nothing is shuffled.
+
+        This holds when a view is first filled too: the integral is then this step's change.
+        """
         before = self._context.traces[node.against]
         added = self._changes.get(node.against) if node.moment is Moment.AFTER else None
-        left, right = (change, against) if node.change_side is Side.LEFT else (against, change)
-        if not before.rows:
-            if added is None:
-                return self._nothing(node)
-            return self._native_join(left, right)
         trace = sum_of(before, added)
+        if not trace.rows:
+            return self._nothing(node)
         written = self._changes[node.change]
         store, side = self._context.store, SIDES[node.change_side]
         schema = join_schema(written.layout.schema, trace.layout.schema, side)
@@ -204,16 +208,6 @@ class DistributedStep:
 
         rows = self._rows[node.change] + trace.rows // 100
         return self._frames.run_kernel(kernel, named, self._frames.partitions(rows))
-
-    def _native_join(self, left: Indexed, right: Indexed) -> DataFrame:
-        """Both sides are changes as a whole: Spark joins them by the hash of their keys."""
-        one = self._changed(left, "_key")
-        two = self._changed(right, "_key")
-        one = one.toDF("_key", "_w0", *(f"l{i}" for i in range(len(one.columns) - 2)))
-        two = two.toDF("_key", "_w1", *(f"r{i}" for i in range(len(two.columns) - 2)))
-        columns = [*one.columns[2:], *two.columns[2:]]
-        joined = one.join(two, "_key").select((F.col("_w0") * F.col("_w1")).alias(WEIGHT), *columns)
-        return joined.toDF(WEIGHT, *(f"c{i}" for i in range(len(columns))))
 
     def _nothing(self, node: HalfJoin) -> DataFrame:
         change, against = (self._indexed(key) for key in (node.change, node.against))
