@@ -31,7 +31,7 @@ from rekindle.runtime.check import CheckReport, compare
 from rekindle.runtime.contents import Contents
 from rekindle.runtime.definitions import Definitions, mentioned
 from rekindle.runtime.dml import Statements
-from rekindle.runtime.engine import Engine, LastStep
+from rekindle.runtime.engine import Engine, Incremental, LastStep
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.sql import SqlFace
@@ -152,12 +152,18 @@ class Database:
         self._engine.create_table(TableEntry(name, table.schema, key, incarnation, table.id))
         self._leaves.add(name, plain)
 
-    def create_view(self, name: str, definition: str | DataFrame) -> None:
-        """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it."""
+    def create_view(
+        self, name: str, definition: str | DataFrame, *, incremental: str = "preferred"
+    ) -> None:
+        """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it.
+
+        With `incremental="required"` a view of which a part would be recomputed as a whole at
+        every change is refused.
+        """
         self._check_writable()
         self._check_new(name)
         entry, term = self._define(name, definition)
-        self._engine.create_view(entry, term)
+        self._engine.create_view(entry, term, _incremental(incremental))
         self._leaves.add(name, struct_of(entry.schema))
 
     def _define(self, name: str, definition: str | DataFrame) -> tuple[ViewEntry, Term]:
@@ -170,12 +176,17 @@ class Database:
             hint="give SQL text or a DataFrame built from db.table(...)",
         )
 
-    def replace_view(self, name: str, definition: str | DataFrame) -> None:
-        """Give a view that no other view reads a new definition, in one epoch."""
+    def replace_view(
+        self, name: str, definition: str | DataFrame, *, incremental: str = "preferred"
+    ) -> None:
+        """Give a view that no other view reads a new definition, in one epoch.
+
+        What the old definition and the new one have in common is kept and not built again.
+        """
         self._check_writable()
         old = self._droppable(name, ViewEntry)
         entry, term = self._define(old.name, definition)
-        self._engine.create_view(entry, term)
+        self._engine.create_view(entry, term, _incremental(incremental))
         self._leaves.remove(old.name)
         self._leaves.add(old.name, struct_of(entry.schema))
 
@@ -417,6 +428,13 @@ class Database:
             integers(pa.array(keys, pa.int64()))
         )
         return self._contents.of_table(node.name, node.schema, found)
+
+
+def _incremental(word: str) -> Incremental:
+    known = [each.value for each in Incremental]
+    if word not in known:
+        raise unknown_name("value of incremental", word, known)
+    return Incremental(word)
 
 
 def _opened(log: CommitLog, store: Store) -> State:

@@ -57,9 +57,11 @@ class Channel:
     ) -> pa.Table:
         """Each row of `table` through a JVM function; `source` and `target` are Spark schemas."""
         try:
-            return self.exchange(table, source, lambda rows: rows.map(function), target)
+            mapped = self.exchange(table, source, lambda rows: rows.map(function), target)
         except (Py4JJavaError, PySparkException) as error:
             raise evaluation_error(error) from error
+        assert mapped is not None, "a row for each row"
+        return mapped
 
     def exchange(
         self,
@@ -67,8 +69,8 @@ class Channel:
         source: JavaObject,
         through: Callable[[JavaObject], JavaObject],
         target: JavaObject,
-    ) -> pa.Table:
-        """The rows of a JVM iterator that `through` makes of the one over the table's rows."""
+    ) -> pa.Table | None:
+        """The rows, if any, of the JVM iterator that `through` makes of the table's."""
         with pa.OSFile(self._inward, "wb") as file, pa.ipc.new_stream(file, table.schema) as out:
             # One batch: Spark's reader stops for good at the second empty batch in a row.
             out.write_table(table.combine_chunks())
@@ -86,7 +88,7 @@ class Channel:
             inward.close()
         return self._read()
 
-    def _read(self) -> pa.Table:
+    def _read(self) -> pa.Table | None:
         with pa.OSFile(self._outward, "rb") as file:
             data = file.read_buffer()
         tables = []
@@ -95,7 +97,7 @@ class Channel:
             (length,) = struct.unpack(">i", data.slice(offset, 4).to_pybytes())
             tables.append(pa.ipc.open_stream(data.slice(offset + 4, length)).read_all())
             offset += 4 + length
-        return pa.concat_tables(tables)
+        return pa.concat_tables(tables) if tables else None
 
     def close(self) -> None:
         self._directory.cleanup()

@@ -127,12 +127,12 @@ def _explain(error: AnalysisException, known: Iterable[str]) -> Exception:
     return StatementError("the query cannot be resolved", detail=message)
 
 
-def optimise(frame: DataFrame) -> JavaObject:
+def optimise(catalyst: Catalyst, frame: DataFrame) -> JavaObject:
     """Catalyst's optimised plan, once nothing in it depends on when or where it runs."""
-    execution = frame._jdf.queryExecution()
-    _refuse_volatile(json.loads(execution.analyzed().toJSON()))
+    analysed = frame._jdf.queryExecution().analyzed()
+    _refuse_volatile(json.loads(analysed.toJSON()))
     try:
-        return execution.optimizedPlan()
+        return catalyst.optimised(analysed)
     except Py4JJavaError as error:
         raise StatementError(
             "the query cannot be optimised", detail=str(error.java_exception)
