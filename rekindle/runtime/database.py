@@ -43,7 +43,7 @@ from rekindle.spark.segment import Channel
 from rekindle.spark.session import local_session
 from rekindle.spark.stages import Lowering
 from rekindle.spark.step import Placement
-from rekindle.spark.types import check_storable, schema_of, struct_of
+from rekindle.spark.types import check_enabled, check_storable, schema_of, struct_of
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store
@@ -144,6 +144,7 @@ class Database:
         key = tuple(names.index(column.lower()) for column in primary_key)
         for i, field in enumerate(struct.fields):
             check_storable(field.dataType, field.name)
+            check_enabled(self.spark, field.dataType, field.name)
             if i in key:
                 field.nullable = False
         plain = T.StructType([T.StructField(f.name, f.dataType, f.nullable) for f in struct.fields])

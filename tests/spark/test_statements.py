@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 
 from rekindle.errors import (
     ConstraintError,
@@ -149,6 +150,23 @@ def test_a_bad_statement_names_its_fault_and_applies_nothing(
 ) -> None:
     with refused(shop, kind, *words):
         shop.sql(statement)
+
+
+@pytest.mark.parametrize("type_", ["TIME", "ARRAY<TIME(3)>"])
+def test_a_time_column_needs_a_session_that_reads_it(
+    shop: Database, spark: SparkSession, type_: str
+) -> None:
+    setting = "spark.sql.timeType.enabled"
+    spark.conf.set(setting, "false")
+    try:
+        with refused(shop, DefinitionError, "'at'", f"{setting} is false", "spark.conf.set"):
+            shop.sql(f"CREATE TABLE t (id INT, at {type_})")
+        with refused(shop, DefinitionError, "'at'", f"{setting} is false"):
+            shop.create_table("t", f"id INT, at {type_}")
+        shop.sql("CREATE TABLE timeless (id INT, at TIMESTAMP)")
+    finally:
+        spark.conf.set(setting, "true")
+    shop.sql(f"CREATE TABLE t (id INT, at {type_})")
 
 
 def test_rows_that_do_not_fit_are_refused(shop: Database) -> None:
