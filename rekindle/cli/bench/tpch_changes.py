@@ -103,7 +103,7 @@ class ChangeStream:
     ) -> None:
         self._pool = dict(pool)
         self._counts = counts
-        self._share = share
+        self.share = share
         self._random = np.random.default_rng(seed)
         # Far above every key of the largest scale.
         self._next_key = 10**12
@@ -111,7 +111,7 @@ class ChangeStream:
     def take(self) -> Batch:
         """The next batch; it supposes that all batches before it were applied."""
         batch = Batch()
-        share = self._share * self._counts["orders"]
+        share = self.share * self._counts["orders"]
         self._insert_orders(batch, max(1, round(0.4 * share)))
         self._delete_orders(batch, max(1, round(0.4 * share)))
         self._alter_orders(batch, max(1, round(0.2 * share)))
@@ -121,7 +121,7 @@ class ChangeStream:
             ("part", self._altered_parts),
             ("partsupp", self._altered_stocks),
         ):
-            count = max(1, round(self._share * self._counts[name]))
+            count = max(1, round(self.share * self._counts[name]))
             old = self._chosen(name, count)
             self._update(batch, name, old, alter(old, len(old)))
         return batch

@@ -3,8 +3,8 @@
 Where `tpchgen-cli` is installed it makes the official rows, for which answers are published. Where
 it is not, `generate` makes rows of the same shape: the counts, keys, value ranges and dependencies
 (dates, prices, statuses, suppliers of a part) that the benchmark's section 4.2.3 asks for, from a
-seed, so that two runs see the same rows. Text is drawn from a stock of sentences, and suppliers with
-complaints are at least two, which matters at the small scales of tests only.
+seed, so that two runs see the same rows. Text is drawn from a stock of sentences, and suppliers
+with complaints are at least two, which matters at the small scales of tests only.
 
 Every column is computed for a whole chunk at once; memory does not grow with the scale.
 """

@@ -27,7 +27,7 @@ CONTAINERS = [
     for kind in ("BAG", "BOX", "CAN", "CASE", "DRUM", "JAR", "PACK", "PKG")
 ]
 BRANDS = [f"Brand#{maker}{line}" for maker in range(1, 6) for line in range(1, 6)]
-COLOURS = """
+_COLOURS = """
 almond antique aquamarine azure beige bisque black blanched blue blush brown burlywood burnished
 chartreuse chiffon chocolate coral cornflower cornsilk cream cyan dark deep dim dodger drab
 firebrick floral forest frosted gainsboro ghost goldenrod green grey honeydew hot indian ivory
@@ -35,8 +35,8 @@ khaki lace lavender lawn lemon light lime linen magenta maroon medium metallic m
 moccasin navajo navy olive orange orchid pale papaya peach peru pink plum powder puff purple red
 rose rosy royal saddle salmon sandy seashell sienna sky slate smoke snow spring steel tan thistle
 tomato turquoise violet wheat white yellow
-""".split()
-PROSE = """
+"""
+_PROSE = """
 about above according accounts across after against along among around asymptotes attainments
 beans blithely bold braids brave busy carefully close courts daringly decoys dependencies deposits
 dinos dolphins dugouts engage epitaphs escapades even excuses express final fluffily foxes
@@ -44,7 +44,10 @@ frays furiously grouches haggle hockey ideas instructions integrate ironic nag p
 pending permanent pinto platelets players quick quickly quiet quietly regular requests ruthless
 sauternes sentiments sheaves silent sleep slow sly slyly special stealthy sublate theodolites
 thin tithes unusual warhorses wake warthogs waters
-""".split()
+"""
+
+COLOURS = _COLOURS.split()
+PROSE = _PROSE.split()
 
 FAVOURED = {
     "p_brand": ["Brand#12", "Brand#23", "Brand#34", "Brand#45"],
