@@ -28,7 +28,7 @@ DBSP, section 4.2, table 1 and section 7.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from typing import Any, TypeAlias, assert_never
@@ -36,22 +36,33 @@ from typing import Any, TypeAlias, assert_never
 from rekindle.algebra.groups import INTEGERS
 from rekindle.algebra.relational import distinct, equi_join, filter_rows, flat_map, map_rows
 from rekindle.algebra.zset import ZSet
+from rekindle.calculus.bodies import EvaluableBody, Measures
 from rekindle.calculus.generators import EvaluableGenerator
 from rekindle.calculus.scalars import Evaluable, Row, Scalar
 from rekindle.calculus.terms import (
     Aggregate,
     AggregateFunction,
+    Answer,
+    Body,
+    Condition,
+    Constant,
     Distinct,
     Filter,
     FlatMap,
     Generator,
     Join,
+    Linearity,
     Map,
     Measure,
     Negate,
+    OuterJoin,
+    Padded,
+    PerGroup,
+    SemiJoin,
     Source,
     Term,
     UnionAll,
+    Values,
 )
 from rekindle.errors import DefinitionError, unknown_name
 
@@ -70,6 +81,8 @@ def evaluate(term: Term, database: Mapping[str, Rows]) -> Rows:
         if term.name not in database:
             raise unknown_name("source", term.name, database)
         return database[term.name]
+    if isinstance(term, Constant):
+        return ZSet.from_rows(term.relation.rows())
     return apply_operator(term, [evaluate(child, database) for child in term.children])
 
 
@@ -78,6 +91,8 @@ def apply_operator(operator: Term, inputs: Sequence[Rows]) -> Rows:
     match operator:
         case Source():
             raise DefinitionError(f"the source '{operator.name}' is not an operator")
+        case Constant():
+            raise DefinitionError("a constant relation is not an operator")
         case Map():
             outputs = _row_function([scalar for _, scalar in operator.outputs])
             return map_rows(inputs[0], outputs)
@@ -97,10 +112,16 @@ def apply_operator(operator: Term, inputs: Sequence[Rows]) -> Rows:
             return -inputs[0]
         case Join():
             return _join(operator, inputs[0], inputs[1])
+        case SemiJoin():
+            return _semi_join(operator, inputs[0], inputs[1])
+        case OuterJoin():
+            return _outer_join(operator, inputs[0], inputs[1])
         case Distinct():
             return distinct(inputs[0])
         case Aggregate():
             return _aggregate(operator, inputs[0])
+        case PerGroup():
+            return _per_group(operator, inputs[0])
         case _:
             assert_never(operator)
 
@@ -139,7 +160,110 @@ def _join(operator: Join, left: Rows, right: Rows) -> Rows:
     return filter_rows(pairs, lambda row: residual.evaluate(row) is True)
 
 
+def _holds(condition: Condition, left: Row, right: Row) -> bool:
+    """Is the condition true of the pair?"""
+    ours, theirs = (
+        _row_function(keys)(row)
+        for keys, row in ((condition.left_keys, left), (condition.right_keys, right))
+    )
+    if None in ours or ours != theirs:
+        return False
+    checks = (
+        (condition.residual, left + right),
+        (condition.left_predicate, left),
+        (condition.right_predicate, right),
+    )
+    return all(scalar is None or _evaluable(scalar).evaluate(row) is True for scalar, row in checks)
+
+
+def _semi_join(operator: SemiJoin, left: Rows, right: Rows) -> Rows:
+    candidates = [row for row, weight in right if weight > 0]
+
+    def matches(row: Row) -> bool:
+        return any(_holds(c, row, other) for other in candidates for c in operator.conditions)
+
+    match operator.answer:
+        case Answer.MATCHED:
+            return filter_rows(left, matches)
+        case Answer.UNMATCHED:
+            return filter_rows(left, lambda row: not matches(row))
+        case Answer.MARKED:
+            return map_rows(left, lambda row: (*row, matches(row)))
+
+
+def _outer_join(operator: OuterJoin, left: Rows, right: Rows) -> Rows:
+    condition = Condition(operator.left_keys, operator.right_keys, operator.residual)
+    widths = len(operator.left.schema), len(operator.right.schema)
+    found: list[tuple[Row, int]] = []
+    matched: set[Row] = set()
+    for row, weight in left:
+        pairs = [(other, w) for other, w in right if _holds(condition, row, other)]
+        found += [(row + other, weight * w) for other, w in pairs]
+        matched.update(other for other, w in pairs if weight > 0)
+        if not any(w > 0 for _, w in pairs):
+            found.append((row + (None,) * widths[1], weight))
+    if operator.padded is Padded.BOTH:
+        found += [((None,) * widths[0] + row, w) for row, w in right if row not in matched]
+    return ZSet(found, INTEGERS)
+
+
+def _per_group(operator: PerGroup, rows: Rows) -> Rows:
+    groups: dict[Row, list[Row]] = {} if operator.keys else {(): []}
+    for row, weight in rows:
+        if weight > 0:
+            key = tuple(row[i] for i in operator.keys)
+            groups.setdefault(key, []).extend([row] * weight)
+    found: list[Row] = []
+    for key, members in groups.items():
+        found += _body_rows(operator.body, key, members)
+    return ZSet.from_rows(found)
+
+
+def _body_rows(body: Body, key: Row, members: Sequence[Row]) -> Iterable[Row]:
+    match body:
+        case Measures():
+            return [key + tuple(_measured(measure, members) for measure in body.measures)]
+        case EvaluableBody():
+            return body.apply(key, members)
+        case _:
+            raise DefinitionError("a body that only Spark can evaluate", detail=body.text)
+
+
+def _measured(measure: Measure, members: Sequence[Row]) -> Any:
+    """The measure's value for a group given by its rows."""
+    arguments = [_row_function(measure.arguments)(row) for row in members]
+    if measure.values is Values.DISTINCT:
+        arguments = list(dict.fromkeys(arguments))
+    if measure.function.is_linear:
+        return _finished(measure, _ring_value(measure, [(row, 1) for row in arguments]))
+    present = [row for row in arguments if None not in row]
+    first: list[Any] = [row[0] for row in present if row]
+    match measure.function:
+        case AggregateFunction.LEAST:
+            return min(first, default=None)
+        case AggregateFunction.GREATEST:
+            return max(first, default=None)
+    if not callable(measure.finish):
+        raise DefinitionError(f"'{measure.name}' is an aggregate that only Spark can compute")
+    return measure.finish(present)
+
+
+def _mixed_aggregate(operator: Aggregate, rows: Rows) -> Rows:
+    """An aggregate whose measures are not all linear: of the rows themselves, group by group."""
+    key = _row_function([scalar for _, scalar in operator.keys])
+    groups: dict[Row, list[Row]] = {} if operator.keys else {(): []}
+    for row, weight in rows:
+        if weight > 0:
+            groups.setdefault(key(row), []).extend([row] * weight)
+    return ZSet.from_rows(
+        group + tuple(_measured(measure, members) for measure in operator.measures)
+        for group, members in groups.items()
+    )
+
+
 def _aggregate(operator: Aggregate, rows: Rows) -> Rows:
+    if operator.linearity is Linearity.DERIVED:
+        return _mixed_aggregate(operator, rows)
     key = _row_function([scalar for _, scalar in operator.keys])
     arguments = [_row_function(measure.arguments) for measure in operator.measures]
     groups: dict[Row, list[tuple[Row, int]]] = {} if operator.keys else {(): []}
@@ -222,7 +346,7 @@ def _finished(measure: Measure, value: tuple[Any, ...]) -> Any:
         case AggregateFunction.ANY:
             return bool(sums[0] != 0)
         case _:
-            assert_never(measure.function)
+            raise DefinitionError(f"{measure.function.value} has no ring value")
 
 
 def _quotient(value: Any, count: int) -> Any:

@@ -155,10 +155,11 @@ NULL_SAFE: Mapping[str, Callable[..., Any]] = {
     "or": _logical_or,
     "is_null": lambda value: value is None,
     "coalesce": lambda *values: next((v for v in values if v is not None), None),
+    "row": lambda *values: values,
 }
 """Functions that see NULLs."""
 
-_NEVER_NULL = frozenset({"is_null"})
+_NEVER_NULL = frozenset({"is_null", "row"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,3 +199,15 @@ class Call:
         if self.function in NULL_SAFE:
             return NULL_SAFE[self.function](*values)
         return None if any(value is None for value in values) else STRICT[self.function](*values)
+
+
+def row_of(columns: Sequence[Column]) -> Call:
+    """The columns as one value that is never NULL and equal where all of them are, NULL to NULL.
+
+    A join on it compares as grouping and IS NOT DISTINCT FROM do.
+
+    >>> row_of([Column(0, "int"), Column(2, "string")]).evaluate((1, 2, None))
+    (1, None)
+    """
+    fields = ", ".join(f"_{i}: {column.type}" for i, column in enumerate(columns))
+    return Call("row", tuple(columns), f"struct<{fields}>")

@@ -7,7 +7,7 @@ as text. The calculus never looks inside a type: only Spark and the file layer g
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rekindle.errors import DefinitionError
 
@@ -56,6 +56,10 @@ class Schema:
                 detail=f"columns: {', '.join(self.names)}",
             )
         return found[0]
+
+    def as_nullable(self) -> Schema:
+        """The same columns, in any of which NULL may stand."""
+        return Schema(tuple(replace(field, nullable=True) for field in self.fields))
 
     def __len__(self) -> int:
         return len(self.fields)

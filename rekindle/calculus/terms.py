@@ -7,7 +7,8 @@ change is derived (`rekindle.incremental`): no list of operators exists anywhere
 |----------|--------------------------------------------|----------------------------------------|
 | linear   | f(Δx)                                      | Map, Filter, FlatMap, UnionAll, Negate |
 | bilinear | Δx·y + x·Δy + Δx·Δy                        | Join                                   |
-| per key  | f(x+Δx) − f(x) on the keys that Δx touches | Distinct, Aggregate                    |
+| per key  | f(x+Δx) − f(x) on the keys that Δx touches | Distinct, Aggregate, PerGroup          |
+| derived  | that of its definition (`derived.py`)      | SemiJoin, OuterJoin, mixed Aggregate   |
 
 Nodes are frozen, and an ill-typed node cannot be built: a constructor raises `DefinitionError`.
 DBSP, section 4.2 and table 1.
@@ -19,6 +20,7 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
+from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import DefinitionError
@@ -31,6 +33,7 @@ class Linearity(enum.Enum):
     LINEAR = "linear"
     BILINEAR = "bilinear"
     PER_KEY = "per key"
+    DERIVED = "derived"
 
 
 class Positivity(enum.Enum):
@@ -61,6 +64,21 @@ class Source:
 
     name: str
     schema: Schema
+
+    linearity = Linearity.SOURCE
+    positivity = Positivity.POSITIVE
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A relation that never changes: VALUES, range(), a query without a table."""
+
+    schema: Schema
+    relation: Relation
 
     linearity = Linearity.SOURCE
     positivity = Positivity.POSITIVE
@@ -248,6 +266,100 @@ class Join:
         return self.left.schema + self.right.schema
 
 
+class Answer(enum.Enum):
+    """What a semi join gives of its left rows."""
+
+    MATCHED = "matched"
+    UNMATCHED = "unmatched"
+    MARKED = "marked"
+    """Every row, with a boolean more that says whether it has a match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Equal keys, a residual on the pair, and a predicate on each side alone."""
+
+    left_keys: tuple[Scalar, ...] = ()
+    right_keys: tuple[Scalar, ...] = ()
+    residual: Scalar | None = None
+    left_predicate: Scalar | None = None
+    right_predicate: Scalar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SemiJoin:
+    """⋉: the left rows for which some right row satisfies one of the `conditions`, or does not."""
+
+    left: Term
+    right: Term
+    conditions: tuple[Condition, ...]
+    answer: Answer
+
+    linearity = Linearity.DERIVED
+    positivity = Positivity.POSITIVE
+
+    def __post_init__(self) -> None:
+        left, right = len(self.left.schema), len(self.right.schema)
+        for condition in self.conditions:
+            for key in condition.left_keys:
+                _check_references(key, left, "a left join key")
+            for key in condition.right_keys:
+                _check_references(key, right, "a right join key")
+            for predicate, width in (
+                (condition.residual, left + right),
+                (condition.left_predicate, left),
+                (condition.right_predicate, right),
+            ):
+                if predicate is not None:
+                    _check_predicate(predicate, width, "a join condition")
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.left, self.right)
+
+    @property
+    def schema(self) -> Schema:
+        if self.answer is Answer.MARKED:
+            return self.left.schema + Schema((Field("exists", "boolean", nullable=False),))
+        return self.left.schema
+
+
+class Padded(enum.Enum):
+    """The sides of an outer join whose columns are NULL beside a row without a match."""
+
+    RIGHT = "right"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class OuterJoin:
+    """⟕ and ⟗: the join, and each row without a match beside NULLs."""
+
+    left: Term
+    right: Term
+    left_keys: tuple[Scalar, ...]
+    right_keys: tuple[Scalar, ...]
+    residual: Scalar | None
+    padded: Padded
+
+    linearity = Linearity.DERIVED
+    positivity = Positivity.POSITIVE
+
+    def __post_init__(self) -> None:
+        Join(self.left, self.right, self.left_keys, self.right_keys, self.residual)
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.left, self.right)
+
+    @property
+    def schema(self) -> Schema:
+        right = self.right.schema.as_nullable()
+        if self.padded is Padded.BOTH:
+            return self.left.schema.as_nullable() + right
+        return self.left.schema + right
+
+
 @dataclass(frozen=True, slots=True)
 class Distinct:
     """Every row of positive multiplicity, once (Definition 4.3)."""
@@ -267,7 +379,11 @@ class Distinct:
 
 
 class AggregateFunction(enum.Enum):
-    """Aggregates that are linear maps of the group's rows into a ring, up to a last scalar step."""
+    """Most are linear maps of the group's rows into a ring, up to a last scalar step.
+
+    The last three are not: `least` and `greatest` depend on the first rows of the group in the
+    order of the measure's `order`, `other` on all of them.
+    """
 
     COUNT = "count"
     SUM = "sum"
@@ -276,6 +392,24 @@ class AggregateFunction(enum.Enum):
     COMOMENTS = "comoments"
     ALL = "all"
     ANY = "any"
+    LEAST = "least"
+    GREATEST = "greatest"
+    OTHER = "other"
+
+    @property
+    def is_linear(self) -> bool:
+        return self not in (
+            AggregateFunction.LEAST,
+            AggregateFunction.GREATEST,
+            AggregateFunction.OTHER,
+        )
+
+
+class Values(enum.Enum):
+    """Which values of its arguments an aggregate sees: those of all rows, or each once."""
+
+    ALL = "all"
+    DISTINCT = "distinct"
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +427,13 @@ class Measure:
     nullable: bool = True
     text: str = ""
     finish: object = None
+    values: Values = Values.ALL
+    order: Scalar | None = None
+    """For `least` and `greatest`: a bigint that is smallest on the rows that decide the result."""
+
+    @property
+    def is_linear(self) -> bool:
+        return self.function.is_linear and self.values is Values.ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,15 +441,21 @@ class Aggregate:
     """γ: for each group of rows with equal `keys`, one row of the keys and the measures.
 
     Grouping is null-safe: NULL keys form a group. Without keys there is one group, which exists
-    over an empty input too, as in SQL.
+    over an empty input too, as in SQL. With measures that are not linear it is a derived operator:
+    a join of simpler ones on the keys.
     """
 
     child: Term
     keys: tuple[tuple[str, Scalar], ...]
     measures: tuple[Measure, ...]
 
-    linearity = Linearity.PER_KEY
     positivity = Positivity.POSITIVE
+
+    @property
+    def linearity(self) -> Linearity:
+        if all(measure.is_linear for measure in self.measures):
+            return Linearity.PER_KEY
+        return Linearity.DERIVED
 
     def __post_init__(self) -> None:
         width = len(self.child.schema)
@@ -328,19 +475,90 @@ class Aggregate:
         return Schema(keys + tuple(Field(m.name, m.type, m.nullable) for m in self.measures))
 
 
-Term: TypeAlias = Source | Map | Filter | FlatMap | UnionAll | Negate | Join | Distinct | Aggregate
+class Body(Protocol):
+    """What becomes of the rows of one group."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that it gives."""
+
+    @property
+    def text(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """Only the first `rows` rows of a group matter, in the order of the bigint column `column`.
+
+    Rows that agree with the last of them in that column matter too.
+    """
+
+    column: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class PerGroup:
+    """The rows that `body` makes of each group of rows with equal `keys` columns.
+
+    Grouping is null-safe. Without keys there is one group, which exists over an empty input too.
+    """
+
+    child: Term
+    keys: tuple[int, ...]
+    body: Body
+    first: First | None = None
+
+    linearity = Linearity.PER_KEY
+    positivity = Positivity.POSITIVE
+
+    def __post_init__(self) -> None:
+        width = len(self.child.schema)
+        wanted = (*self.keys, *(() if self.first is None else (self.first.column,)))
+        if any(not 0 <= i < width for i in wanted):
+            raise DefinitionError(
+                f"a grouping reads outside its input of {width} columns", detail=self.body.text
+            )
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.child,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.body.schema
+
+
+Term: TypeAlias = (
+    Source
+    | Constant
+    | Map
+    | Filter
+    | FlatMap
+    | UnionAll
+    | Negate
+    | Join
+    | SemiJoin
+    | OuterJoin
+    | Distinct
+    | Aggregate
+    | PerGroup
+)
 
 
 def with_children(term: Term, children: tuple[Term, ...]) -> Term:
     """The same operator over other inputs."""
     match term, children:
-        case Source(), ():
+        case Source() | Constant(), ():
             return term
-        case Map() | Filter() | FlatMap() | Negate() | Distinct() | Aggregate(), (child,):
+        case (
+            Map() | Filter() | FlatMap() | Negate() | Distinct() | Aggregate() | PerGroup(),
+            (child,),
+        ):
             return replace(term, child=child)
         case UnionAll(), _:
             return UnionAll(children)
-        case Join(), (left, right):
+        case Join() | SemiJoin() | OuterJoin(), (left, right):
             return replace(term, left=left, right=right)
     raise DefinitionError(f"{type(term).__name__} does not take {len(children)} inputs")
 

@@ -12,15 +12,21 @@ One line for each node, its inputs below it, two spaces further in:
 The grammar of a line, where `!` after a type means that NULL cannot occur:
 
     source NAME (NAME: TYPE, ...)
+    constant @0 (NAME: TYPE, ...)
     map NAME = SCALAR, ...
     filter SCALAR
     flatmap [keep POSITION, ...] generate GENERATOR
     union | negate | distinct
     join [on SCALAR = SCALAR, ...] [where SCALAR]
+    semijoin ANSWER CONDITION [or CONDITION ...]
+    outerjoin PADDED [on SCALAR = SCALAR, ...] [where SCALAR]
     aggregate [by NAME = SCALAR, ...] [compute MEASURE, ...]
+    pergroup [by POSITION, ...] [first COUNT of POSITION] BODY
 
+    CONDITION  always [on SCALAR = SCALAR, ...] [where SCALAR] [left SCALAR] [right SCALAR]
+    BODY       measures (NAME: TYPE, ...) compute MEASURE, ... | body @0
     SCALAR     $0:TYPE | 'text':TYPE | 1:TYPE | null:TYPE | function(SCALAR, ...):TYPE | @0
-    MEASURE    NAME = function(SCALAR, ...):TYPE ['text'] [finish @0]
+    MEASURE    NAME = function(SCALAR, ...):TYPE ['text'] [finish @0] [distinct] [order SCALAR]
     GENERATOR  explode $0 (NAME: TYPE) | explode_outer $0 (NAME: TYPE) | @0
 
 A name that is no identifier stands in backticks, a type that is no word in double quotes, both
@@ -35,25 +41,38 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, TypeVar, assert_never, cast
 
+from rekindle.calculus.bodies import Measures
 from rekindle.calculus.generators import Explode, ExplodeOuter
+from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Call, Column, Literal, Scalar, quoted, written_type
 from rekindle.calculus.schema import Field, Schema
 from rekindle.calculus.terms import (
     Aggregate,
     AggregateFunction,
+    Answer,
+    Body,
+    Condition,
+    Constant,
     Distinct,
     Filter,
+    First,
     FlatMap,
     Generator,
     Join,
     Map,
     Measure,
     Negate,
+    OuterJoin,
+    Padded,
+    PerGroup,
+    SemiJoin,
     Source,
     Term,
     UnionAll,
+    Values,
 )
 from rekindle.errors import DefinitionError
 
@@ -61,6 +80,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INDENT = "  "
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
 
 
 def to_text(term: Term) -> str:
@@ -119,6 +139,8 @@ class _Printer:
         match term:
             case Source():
                 return f"source {_name(term.name)} {_fields(term.schema)}"
+            case Constant():
+                return f"constant {self.reference(term.relation)} {_fields(term.schema)}"
             case Map():
                 return _words("map", self.named(term.outputs))
             case Filter():
@@ -132,18 +154,54 @@ class _Printer:
             case Negate():
                 return "negate"
             case Join():
-                pairs = zip(term.left_keys, term.right_keys, strict=True)
-                keys = ", ".join(f"{self.scalar(a)} = {self.scalar(b)}" for a, b in pairs)
-                where = "" if term.residual is None else self.scalar(term.residual)
-                return _words("join", _clause("on", keys), _clause("where", where))
+                return _words("join", *self.pairs(term.left_keys, term.right_keys, term.residual))
+            case SemiJoin():
+                alternatives = " or ".join(map(self.condition, term.conditions))
+                return _words("semijoin", term.answer.value, alternatives)
+            case OuterJoin():
+                pairs = self.pairs(term.left_keys, term.right_keys, term.residual)
+                return _words("outerjoin", term.padded.value, *pairs)
             case Distinct():
                 return "distinct"
             case Aggregate():
                 keys = self.named(term.keys)
                 measures = ", ".join(map(self.measure, term.measures))
                 return _words("aggregate", _clause("by", keys), _clause("compute", measures))
+            case PerGroup():
+                first = "" if term.first is None else f"{term.first.rows} of {term.first.column}"
+                return _words(
+                    "pergroup",
+                    _clause("by", ", ".join(map(str, term.keys))),
+                    _clause("first", first),
+                    self.body(term.body),
+                )
             case _:
                 assert_never(term)
+
+    def pairs(
+        self, left: Sequence[Scalar], right: Sequence[Scalar], residual: Scalar | None
+    ) -> tuple[str, str]:
+        keys = ", ".join(
+            f"{self.scalar(a)} = {self.scalar(b)}" for a, b in zip(left, right, strict=True)
+        )
+        return _clause("on", keys), self.optional("where", residual)
+
+    def optional(self, keyword: str, scalar: Scalar | None) -> str:
+        return "" if scalar is None else _clause(keyword, self.scalar(scalar))
+
+    def condition(self, condition: Condition) -> str:
+        return _words(
+            "always",
+            *self.pairs(condition.left_keys, condition.right_keys, condition.residual),
+            self.optional("left", condition.left_predicate),
+            self.optional("right", condition.right_predicate),
+        )
+
+    def body(self, body: Body) -> str:
+        if isinstance(body, Measures):
+            measures = ", ".join(map(self.measure, body.measures))
+            return f"measures {_fields(body.keys)} compute {measures}"
+        return f"body {self.reference(body)}"
 
     def named(self, outputs: Iterable[tuple[str, Scalar]]) -> str:
         return ", ".join(f"{_name(name)} = {self.scalar(scalar)}" for name, scalar in outputs)
@@ -171,6 +229,8 @@ class _Printer:
             f":{written_type(measure.type)}{mark}",
             quoted(measure.text, "'") if measure.text else "",
             "" if measure.finish is None else f"finish {self.reference(measure.finish)}",
+            "distinct" if measure.values is Values.DISTINCT else "",
+            self.optional("order", measure.order),
         )
 
     def generator(self, generator: Generator) -> str:
@@ -366,7 +426,55 @@ class _Line:
         if self.accept("finish"):
             self.require("@")
             finish = self.reference()
-        return Measure(name, _FUNCTIONS[function], arguments, type_, nullable, text, finish)
+        values = Values.DISTINCT if self.accept("distinct") else Values.ALL
+        order = self.optional("order")
+        return Measure(
+            name, _FUNCTIONS[function], arguments, type_, nullable, text, finish, values, order
+        )
+
+    def optional(self, keyword: str) -> Scalar | None:
+        return self.scalar() if self.accept(keyword) else None
+
+    def keys(self) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
+        pairs = self.listed(self.key_pair) if self.accept("on") else ()
+        return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+
+    def condition(self) -> Condition:
+        self.require("always")
+        left, right = self.keys()
+        return Condition(
+            left, right, self.optional("where"), self.optional("left"), self.optional("right")
+        )
+
+    def conditions(self) -> tuple[Condition, ...]:
+        found = [self.condition()]
+        while self.accept("or"):
+            found.append(self.condition())
+        return tuple(found)
+
+    def one_of(self, members: Iterable[E], what: str) -> E:
+        word = self.expect(_IDENTIFIER, what).group()
+        found = {str(member.value): member for member in members}
+        if word not in found:
+            self.position -= len(word)
+            raise self.error(f"expected {what}, one of {', '.join(found)}, found '{word}'")
+        return found[word]
+
+    def body(self) -> Body:
+        if self.accept("body"):
+            self.require("@")
+            return cast(Body, self.reference())
+        self.require("measures")
+        fields = Schema(self.parenthesised(self.field))
+        self.require("compute")
+        return Measures(fields, self.listed(self.measure))
+
+    def first(self) -> First | None:
+        if not self.accept("first"):
+            return None
+        rows = self.index()
+        self.require("of")
+        return First(self.index(), rows)
 
     def key_pair(self) -> tuple[Scalar, Scalar]:
         left = self.scalar()
@@ -423,6 +531,11 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
             name = line.name()
             schema = Schema(line.parenthesised(line.field))
             return 0, lambda: Source(name, schema)
+        case "constant":
+            line.require("@")
+            relation = cast(Relation, line.reference())
+            columns = Schema(line.parenthesised(line.field))
+            return 0, lambda: Constant(columns, relation)
         case "map":
             outputs = () if line.match(_END) else line.listed(line.output)
             return 1, lambda child: Map(child, outputs)
@@ -439,16 +552,29 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
         case "negate":
             return 1, Negate
         case "join":
-            pairs = line.listed(line.key_pair) if line.accept("on") else ()
-            residual = line.scalar() if line.accept("where") else None
-            lefts, rights = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+            lefts, rights = line.keys()
+            residual = line.optional("where")
             return 2, lambda left, right: Join(left, right, lefts, rights, residual)
+        case "semijoin":
+            answer = line.one_of(Answer, "an answer")
+            conditions = line.conditions()
+            return 2, lambda left, right: SemiJoin(left, right, conditions, answer)
+        case "outerjoin":
+            padded = line.one_of(Padded, "the padded sides")
+            lefts, rights = line.keys()
+            residual = line.optional("where")
+            return 2, lambda left, right: OuterJoin(left, right, lefts, rights, residual, padded)
         case "distinct":
             return 1, Distinct
         case "aggregate":
             keys = line.listed(line.output) if line.accept("by") else ()
             measures = line.listed(line.measure) if line.accept("compute") else ()
             return 1, lambda child: Aggregate(child, keys, measures)
+        case "pergroup":
+            positions = line.listed(line.index) if line.accept("by") else ()
+            first = line.first()
+            body = line.body()
+            return 1, lambda child: PerGroup(child, positions, body, first)
         case _:
             line.position -= len(keyword)
             raise line.error(f"unknown operator '{keyword}'")

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from rekindle.calculus.scalars import Scalar
+from rekindle.calculus import terms
+from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import (
     Aggregate,
@@ -28,11 +29,14 @@ from rekindle.calculus.terms import (
 )
 from rekindle.circuit.nodes import (
     Arrangement,
+    Constant,
     Deduplicate,
     Group,
     HalfJoin,
     Moment,
     Node,
+    Nulls,
+    Regroup,
     Side,
     Table,
     View,
@@ -150,8 +154,11 @@ class Circuit:
                 )
         assert_never(stream)
 
-    def _input(self, source: Source) -> LinearForm:
-        key = self.names[source.name]
+    def _input(self, source: Source | terms.Constant) -> LinearForm:
+        if isinstance(source, terms.Constant):
+            key = self._add(Constant(source.schema, source.relation))
+        else:
+            key = self.names[source.name]
         branch = Branch(key, self.nodes[key].schema)
         return LinearForm((branch,), source.schema)
 
@@ -174,7 +181,15 @@ class Circuit:
                 return self._sum(inputs)
             case Join():
                 return self._half_join(operator, *inputs)
-            case Source() | Distinct() | Aggregate():
+            case (
+                Source()
+                | terms.Constant()
+                | Distinct()
+                | Aggregate()
+                | terms.PerGroup()
+                | terms.SemiJoin()
+                | terms.OuterJoin()
+            ):
                 raise RekindleError(f"{type(operator).__name__} cannot be applied to a change")
         assert_never(operator)
 
@@ -214,24 +229,44 @@ class Circuit:
                     Finish(keys, operator.measures)
                 )
                 return LinearForm((branch,), operator.schema)
+            case terms.PerGroup():
+                return self._regroup(operator, form)
         raise RekindleError(f"{type(operator).__name__} has no per-key update")
+
+    def _regroup(self, operator: terms.PerGroup, form: LinearForm) -> LinearForm:
+        fields = form.schema.fields
+        keys = tuple(Column(i, fields[i].type, fields[i].nullable) for i in operator.keys)
+        # Without NULLs in its keys an arrangement for groups serves joins too.
+        nulls = Nulls.KEPT if any(key.nullable for key in keys) else Nulls.LEFT_OUT
+        first = operator.first
+        arrangement = self._arranged(form, keys, nulls, None if first is None else first.column)
+        node = Regroup(
+            arrangement, operator.keys, operator.body, None if first is None else first.rows
+        )
+        return LinearForm((Branch(self._add(node), node.schema),), node.schema)
 
     def _arrange(self, stream: Stream, keys: tuple[Scalar, ...]) -> str:
         return self._arranged(self._form(stream), keys)
 
-    def _arranged(self, form: LinearForm, keys: tuple[Scalar, ...] | None) -> str:
+    def _arranged(
+        self,
+        form: LinearForm,
+        keys: tuple[Scalar, ...] | None,
+        nulls: Nulls = Nulls.LEFT_OUT,
+        order: int | None = None,
+    ) -> str:
         """The node whose trace is the form's integral by `keys`, or by the row."""
-        if len(form.branches) == 1:
+        if len(form.branches) == 1 and order is None:
             (branch,) = form.branches
             node = self.nodes[branch.node]
             if (
-                isinstance(node, Table | View)
+                isinstance(node, Table | Constant | View)
                 and not branch.stages
                 and branch.sign == 1
                 and is_arranged_by(node, keys)
             ):
                 return node.id
-        return self._add(Arrangement(form, keys))
+        return self._add(Arrangement(form, keys, nulls, order))
 
 
 def _integrand(stream: Stream) -> Stream:

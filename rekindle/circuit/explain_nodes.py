@@ -20,11 +20,13 @@ from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.explain_words import branch_words, listed, measure_words, scalar_words
 from rekindle.circuit.nodes import (
     Arrangement,
+    Constant,
     Deduplicate,
     Group,
     HalfJoin,
     Moment,
     Node,
+    Regroup,
     Side,
     Table,
     View,
@@ -62,6 +64,26 @@ class Role(enum.Enum):
             Role.AFTER: "I",
             Role.CHANGE_AND_BEFORE: "Δ, z⁻¹I",
         }[self]
+
+
+class Strategy(enum.Enum):
+    """How a node follows a change."""
+
+    LINEAR = "linear"
+    BILINEAR = "bilinear"
+    PER_KEY = "per key"
+    RECOMPUTED = "recomputed"
+
+
+def strategy_of(node: Node) -> Strategy:
+    """The strategy of a node: that of its linearity, unless its one group is all its input."""
+    match node.linearity:
+        case Linearity.BILINEAR:
+            return Strategy.BILINEAR
+        case Linearity.PER_KEY:
+            whole = isinstance(node, Regroup) and not node.keys and node.first is None
+            return Strategy.RECOMPUTED if whole else Strategy.PER_KEY
+    return Strategy.LINEAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +124,7 @@ class ExplainedNode:
     kind: str
     label: str
     linearity: Linearity
-    strategy: Linearity
+    strategy: Strategy
     how: str
     why: str
     keys: tuple[str, ...]
@@ -134,12 +156,12 @@ def describe(
 def links_of(node: Node) -> tuple[Link, ...]:
     """What a node reads of each of its inputs."""
     match node:
-        case Table():
+        case Table() | Constant():
             return ()
         case HalfJoin():
             integral = Role.BEFORE if node.moment is Moment.BEFORE else Role.AFTER
             return (Link(node.change, Role.CHANGE), Link(node.against, integral))
-        case Deduplicate():
+        case Deduplicate() | Regroup():
             return (Link(node.arrangement, Role.CHANGE_AND_BEFORE),)
         case Arrangement() | Group() | View():
             return tuple(
@@ -193,14 +215,13 @@ class _Describer:
         return self._halves.get((node.against, node.change, moment, side))
 
     def explained(self, node: Node, facts: NodeFacts) -> ExplainedNode:
-        source = node.linearity is Linearity.SOURCE
         return ExplainedNode(
             id=node.id,
             number=self.numbers[node.id],
             kind=_KINDS[type(node)],
             label=self.label(node),
             linearity=node.linearity,
-            strategy=Linearity.LINEAR if source else node.linearity,
+            strategy=strategy_of(node),
             how=self.how(node),
             why=self.why(node),
             keys=self.keys(node),
@@ -218,6 +239,8 @@ class _Describer:
         match node:
             case Table():
                 return f"table {node.name}"
+            case Constant():
+                return "a constant relation"
             case View():
                 return f"view {' = '.join(self.view_names(node))}"
             case Arrangement():
@@ -229,6 +252,9 @@ class _Describer:
                 return f"distinct {self.name(node.arrangement)}"
             case Group():
                 return f"group by {', '.join(self.keys(node))}" if node.keys else "one group of all"
+            case Regroup():
+                which = f"by {', '.join(self.keys(node))}" if node.keys else "of all rows"
+                return f"{_body(node)} {which}"
             case _:
                 assert_never(node)
 
@@ -238,6 +264,8 @@ class _Describer:
                 if not node.key:
                     return "stored, arranged by the whole row"
                 return f"stored, arranged by primary key {', '.join(self.keys(node))}"
+            case Constant():
+                return "stored once, never changes"
             case View():
                 return "integral of the output"
             case Arrangement():
@@ -255,6 +283,14 @@ class _Describer:
                 kept = [measure_words(measure, schema) for measure in node.measures]
                 which = "the touched groups" if node.keys else "the one group"
                 return f"per key: accumulators of {which}: {', '.join(kept) or 'existence'}"
+            case Regroup():
+                which = "each touched group" if node.keys else "the one group"
+                if node.first is not None:
+                    rows = "first row" if node.first == 1 else f"first {node.first} rows"
+                    return f"per key: from the {rows} of {which}, in order"
+                if node.keys:
+                    return f"per key: Spark recomputes {which} from its rows"
+                return "recomputed: its one group is all rows"
             case _:
                 assert_never(node)
 
@@ -263,6 +299,11 @@ class _Describer:
             return (
                 "a product is linear in each side, but there is no key to look up by: each "
                 "changed row meets every stored row of the other side"
+            )
+        if strategy_of(node) is Strategy.RECOMPUTED:
+            return (
+                "not linear, and there is no key to tell untouched rows by: every change computes "
+                "it anew from all its rows"
             )
         return _WHY[type(node)]
 
@@ -289,8 +330,11 @@ class _Describer:
         match node:
             case Table() if node.key:
                 return tuple(node.schema.names[i] for i in node.key)
-            case Table() | View():
+            case Table() | View() | Constant():
                 return node.schema.names
+            case Regroup():
+                names = self.circuit.nodes[node.arrangement].schema.names
+                return tuple(names[i] for i in node.keys)
             case Arrangement():
                 return _named(node.keys, node.schema)
             case HalfJoin():
@@ -316,6 +360,10 @@ class _Describer:
         match node:
             case Table():
                 return node.name
+            case Constant():
+                return "constants"
+            case Regroup():
+                return _body(node)
             case View():
                 return self.view_names(node)[0]
             case Arrangement():
@@ -348,6 +396,10 @@ class _Describer:
 
 def _named(keys: Iterable[Scalar] | None, schema: Schema) -> tuple[str, ...]:
     return schema.names if keys is None else tuple(scalar_words(key, schema) for key in keys)
+
+
+def _body(node: Regroup) -> str:
+    return str(getattr(node.body, "display", node.body.text))
 
 
 def _argument(name: str) -> str:
@@ -389,6 +441,8 @@ _KINDS: Mapping[type[Node], str] = {
     HalfJoin: "half join",
     Deduplicate: "distinct",
     Group: "group",
+    Regroup: "regroup",
+    Constant: "constant",
     View: "view",
 }
 
@@ -405,6 +459,11 @@ _WHY: Mapping[type[Node], str] = {
     Deduplicate: (
         "not linear, but whether a row enters or leaves follows from its own weight before and "
         "after: the changed rows are looked up, no others are read or recomputed"
+    ),
+    Constant: "it does not depend on any table",
+    Regroup: (
+        "not linear, but each group is a function of its own rows: only the groups that a change "
+        "touches are computed, before and after it"
     ),
     Group: (
         "the accumulators are linear: the change is added to those of the touched groups, whose "

@@ -2,7 +2,7 @@
 
 A node's `id` is a fingerprint of all that determines its value, so equal subterms of any views are
 one node, and its state is found again when the database is reopened. Nodes that keep an integral
-(a trace) say so by `layout_of` in the engine: tables, arrangements, groups and views.
+(a trace) are listed in `Keeping`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Linearity, Measure
+from rekindle.calculus.terms import Body, Linearity, Measure
 from rekindle.circuit.stages import LinearForm
 
 
@@ -60,21 +61,53 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Arrangement:
-    """I(x), indexed by the join keys `keys`, or by the whole row where that is None.
+class Constant:
+    """An input that changes once, when it is made: a constant relation, arranged by the row."""
 
-    Rows with a NULL join key are left out: they join nothing.
+    schema: Schema
+    relation: Relation
+
+    linearity = Linearity.SOURCE
+
+    @cached_property
+    def id(self) -> str:
+        return "constant-" + fingerprint("constant", *self.schema.types, self.relation.text)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ()
+
+
+class Nulls(enum.Enum):
+    """What an arrangement does with rows that have a NULL in their key."""
+
+    LEFT_OUT = "left out"
+    """They join nothing."""
+    KEPT = "kept"
+    """They form groups like any others."""
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """I(x), indexed by `keys`, or by the whole row where that is None.
+
+    The rows of one key are in the order of the bigint column `order`, if there is one.
     """
 
     form: LinearForm
     keys: tuple[Scalar, ...] | None
+    nulls: Nulls = Nulls.LEFT_OUT
+    order: int | None = None
 
     linearity = Linearity.LINEAR
 
     @cached_property
     def id(self) -> str:
         keys = ("row",) if self.keys is None else tuple(key.text for key in self.keys)
-        return "arrange-" + fingerprint("arrange", self.form.text, *keys)
+        more: tuple[str, ...] = () if self.nulls is Nulls.LEFT_OUT else ("nulls",)
+        if self.order is not None:
+            more += (f"order {self.order}",)
+        return "arrange-" + fingerprint("arrange", self.form.text, *keys, *more)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -152,6 +185,30 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Regroup:
+    """The touched groups of an arrangement, computed anew from their rows before and after."""
+
+    arrangement: str
+    keys: tuple[int, ...]
+    body: Body
+    first: int | None
+
+    linearity = Linearity.PER_KEY
+
+    @cached_property
+    def id(self) -> str:
+        return "regroup-" + fingerprint("regroup", self.arrangement, self.body.text, self.first)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.arrangement,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.body.schema
+
+
+@dataclass(frozen=True)
 class View:
     """An output: a view's changes, and its contents as their integral, arranged by the row."""
 
@@ -173,11 +230,13 @@ class View:
         return self.form.schema
 
 
-Node: TypeAlias = Table | Arrangement | HalfJoin | Deduplicate | Group | View
-Indexed: TypeAlias = Table | Arrangement | View
+Node: TypeAlias = Table | Constant | Arrangement | HalfJoin | Deduplicate | Group | Regroup | View
+Indexed: TypeAlias = Table | Constant | Arrangement | View
+Keeping: TypeAlias = Table | Constant | Arrangement | Group | View
+"""The nodes that keep an integral."""
 
 
-def is_arranged_by(node: Table | View, keys: tuple[Scalar, ...] | None) -> bool:
+def is_arranged_by(node: Table | Constant | View, keys: tuple[Scalar, ...] | None) -> bool:
     """Does the node's own trace serve lookups by these keys, or by the row where they are None?"""
     primary = node.key if isinstance(node, Table) else ()
     if keys is None:

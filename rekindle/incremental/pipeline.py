@@ -3,6 +3,7 @@
     1. translate              the front ends, which give the term
     2. eliminate_distincts    on the term
     3. lift                   from the term to a circuit of streams
+       expand_derived         outer joins and the like become what defines them
     4. incrementalise         correct from here on
     5. apply_chain_rule       one incremental operator for each operator
        simplify_linear        then each by its class, and by its class alone
@@ -22,6 +23,7 @@ from rekindle.calculus.terms import Term
 from rekindle.calculus.text import to_text
 from rekindle.incremental.laws.apply_chain_rule import apply_chain_rule
 from rekindle.incremental.laws.eliminate_distincts import eliminate_distincts
+from rekindle.incremental.laws.expand_derived import expand_derived
 from rekindle.incremental.laws.incrementalise import incrementalise
 from rekindle.incremental.laws.lift import lift
 from rekindle.incremental.laws.simplify_bilinear import simplify_bilinear
@@ -58,7 +60,7 @@ def intermediate_streams(
     term: Term, steps: tuple[Step, ...] = STEPS
 ) -> tuple[tuple[str, Stream], ...]:
     """The circuit after each step on circuits, by the step's name."""
-    stream = lift(eliminate_distincts(term))
+    stream = expand_derived(lift(eliminate_distincts(term)))
     streams = []
     for step in steps:
         stream = step(stream)
@@ -73,5 +75,12 @@ def trace_steps(term: Term) -> list[tuple[str, str]]:
         ("translate", to_text(term)),
         ("eliminate_distincts", to_text(rewritten)),
         ("lift", stream_text(lift(rewritten))),
+        *_expansion(lift(rewritten)),
         *((name, stream_text(stream)) for name, stream in intermediate_streams(term)),
     ]
+
+
+def _expansion(lifted: Stream) -> list[tuple[str, str]]:
+    """The step that expands derived operators, where there are any."""
+    before, after = stream_text(lifted), stream_text(expand_derived(lifted))
+    return [] if before == after else [("expand_derived", after)]

@@ -14,7 +14,7 @@ from rekindle.algebra.groups import INTEGERS
 from rekindle.algebra.zset import ZSetGroup
 from rekindle.calculus.interpreter import Rows, apply_operator, evaluate
 from rekindle.calculus.scalars import Row
-from rekindle.calculus.terms import Term
+from rekindle.calculus.terms import Constant, Source, Term
 from rekindle.errors import unknown_name
 from rekindle.incremental.stream import (
     Apply,
@@ -49,9 +49,7 @@ def run(stream: Stream, inputs: Mapping[str, Sequence[Rows]], length: int) -> li
     def meaning(node: Stream, children: tuple[RowStream, ...]) -> RowStream:
         match node:
             case Input():
-                if node.source.name not in given:
-                    raise unknown_name("source", node.source.name, given)
-                return given[node.source.name]
+                return _input(node.source, given)
             case Apply():
                 return _lifted(node.operator, children)
             case Integrate():
@@ -71,6 +69,15 @@ def run(stream: Stream, inputs: Mapping[str, Sequence[Rows]], length: int) -> li
                 assert_never(node)
 
     return fold(share(stream), meaning).take(length)
+
+
+def _input(source: Source | Constant, given: Mapping[str, RowStream]) -> RowStream:
+    """A source's changes; a constant is δ₀ of its rows."""
+    if isinstance(source, Constant):
+        return streams.delta0(evaluate(source, {}), _GROUP)
+    if source.name not in given:
+        raise unknown_name("source", source.name, given)
+    return given[source.name]
 
 
 def _lifted(operator: Term, inputs: tuple[RowStream, ...]) -> RowStream:

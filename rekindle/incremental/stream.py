@@ -12,14 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rekindle.calculus.terms import Source, Term
+from rekindle.calculus.terms import Constant, Source, Term
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The stream of a named table or view."""
+    """The stream of a named table or view, or of a constant, which changes once."""
 
-    source: Source
+    source: Source | Constant
 
     @property
     def inputs(self) -> tuple[Stream, ...]:

@@ -15,6 +15,9 @@ from typing import assert_never
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.terms import (
     Aggregate,
+    Answer,
+    Body,
+    Constant,
     Distinct,
     Filter,
     FlatMap,
@@ -22,6 +25,10 @@ from rekindle.calculus.terms import (
     Join,
     Map,
     Negate,
+    OuterJoin,
+    Padded,
+    PerGroup,
+    SemiJoin,
     Source,
     Term,
     UnionAll,
@@ -65,7 +72,7 @@ def _node_text(node: Stream, inputs: list[str]) -> str:
     listed = ", ".join(inputs)
     match node:
         case Input():
-            return node.source.name
+            return operator_symbol(node.source)
         case Apply():
             return f"↑{operator_symbol(node.operator)}({listed})"
         case Incremental():
@@ -88,7 +95,10 @@ def _summand(node: Stream, text: str) -> str:
     return f"({text})" if isinstance(node, Sum) and " + " in text else text
 
 
-def _shown(scalar: Scalar | Generator) -> str:
+_SEMI_JOINS = {Answer.MATCHED: "⋉", Answer.UNMATCHED: "▷", Answer.MARKED: "⋉?"}
+
+
+def _shown(scalar: Scalar | Generator | Body) -> str:
     """An opaque scalar as its front end shows it to people."""
     return str(getattr(scalar, "display", scalar.text))
 
@@ -98,6 +108,8 @@ def operator_symbol(operator: Term) -> str:
     match operator:
         case Source():
             return operator.name
+        case Constant():
+            return f"constant[{', '.join(operator.schema.names)}]"
         case Map():
             return f"π[{', '.join(name for name, _ in operator.outputs)}]"
         case Filter():
@@ -110,11 +122,19 @@ def operator_symbol(operator: Term) -> str:
             return "−"
         case Join():
             return "⋈" if operator.left_keys else "×"
+        case SemiJoin():
+            return _SEMI_JOINS[operator.answer]
+        case OuterJoin():
+            return "⟕" if operator.padded is Padded.RIGHT else "⟗"
         case Distinct():
             return "distinct"
         case Aggregate():
             keys = ", ".join(name for name, _ in operator.keys)
             measures = ", ".join(measure.name for measure in operator.measures)
             return f"γ[{keys}; {measures}]"
+        case PerGroup():
+            names = operator.child.schema.names
+            keys = ", ".join(names[i] for i in operator.keys)
+            return f"group[{keys}; {_shown(operator.body)}]"
         case _:
             assert_never(operator)

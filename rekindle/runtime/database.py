@@ -72,7 +72,7 @@ class Database:
             self._leaves = Leaves(self._catalyst)
             self._frames = Frames(self._catalyst)
             self._channel = Channel(self._catalyst)
-            plans = Plans(Lowering(self._catalyst), self._channel, self._frames.generate)
+            plans = Plans(Lowering(self._catalyst), self._channel)
             self._engine = Engine(store, log, state, plans, self._frames)
             self._engine.retention = retain
             self._definitions = Definitions(self._catalyst, self._leaves)

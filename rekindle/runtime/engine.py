@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import Arrangement, Group, Node, Table, View
+from rekindle.circuit.nodes import Keeping, Node, Table, View
 from rekindle.circuit.stages import Branch
 from rekindle.errors import ClosedError, ConstraintError, RekindleError
 from rekindle.incremental.pipeline import derive
@@ -41,8 +41,6 @@ from rekindle.traces.trace import Trace, advance, fuel_for
 INLINE_ROWS = 250_000
 GRACE_EPOCHS = 16
 """For how many epochs a file that is no longer needed is left to readers of an older state."""
-
-Keeping = Table | Arrangement | Group | View
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rekindle.calculus.bodies import Measures
 from rekindle.circuit.nodes import (
     Arrangement,
+    Constant,
     Deduplicate,
     Group,
     HalfJoin,
     Indexed,
+    Keeping,
     Moment,
     Node,
+    Regroup,
     Table,
     View,
 )
@@ -37,9 +41,10 @@ from rekindle.kernels.aggregate import (
 )
 from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.join import join_batches, join_schema
-from rekindle.spark.frames import Examination, Frames, spark_schema, sum_of
-from rekindle.spark.inline import SIDES
-from rekindle.spark.plans import Plans, accumulators_of, output_columns
+from rekindle.kernels.regroup import MOMENT, group_schema, touched_groups
+from rekindle.spark.frames import Examination, Frames, spark_schema, sum_of, to_arrow
+from rekindle.spark.inline import SIDES, constant_rows, empty_results, write_table
+from rekindle.spark.plans import Plans, accumulators_of, output_columns, with_positional_names
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
 from rekindle.traces.partition import KEY_LOW, KeyRange
@@ -101,9 +106,13 @@ class DistributedStep:
             case HalfJoin():
                 self._note(node.id, self._rows.get(node.change, 0))
                 return None
-            case Deduplicate():
-                self._note(node.id, self._rows[node.arrangement])
+            case Deduplicate() | Regroup():
+                self._note(node.id, self._rows.get(node.arrangement, 0))
+                if self._context.announces(node):
+                    self._rows[node.id] = 1
                 return None
+            case Constant():
+                return self._constant(node)
             case Table():
                 return None
         assert_never(node)
@@ -141,9 +150,18 @@ class DistributedStep:
         self._rows[node.id] = run.rows
         return run
 
+    def _constant(self, node: Constant) -> Run | None:
+        rows = constant_rows(self._plans, node)
+        if not len(rows):
+            return None
+        run = write_table(self._context, node.id, rows)
+        self._changes[node.id] = Trace(self._plans.layout(node), (run,))
+        self._rows[node.id] = run.rows
+        return run
+
     def _write(
         self,
-        node: Table | Arrangement | View | Group,
+        node: Keeping,
         frame: DataFrame,
         rows: int,
         examine: Examination = iter,
@@ -170,7 +188,7 @@ class DistributedStep:
 
     def _output(self, node: Node) -> DataFrame:
         match node:
-            case Table() | Arrangement() | View():
+            case Table() | Constant() | Arrangement() | View():
                 return self._changed(node)
             case HalfJoin():
                 return self._joined(node)
@@ -178,6 +196,8 @@ class DistributedStep:
                 return self._deduplicated(node)
             case Group():
                 return self._grouped(node)
+            case Regroup():
+                return self._regrouped(node)
         assert_never(node)
 
     def _changed(self, node: Indexed) -> DataFrame:
@@ -249,9 +269,40 @@ class DistributedStep:
 
         return self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
 
+    def _regrouped(self, node: Regroup) -> DataFrame:
+        """Kernels gather the rows of the touched groups, and Spark computes what they become."""
+        arrangement = self._indexed(node.arrangement)
+        before = self._context.traces[node.arrangement]
+        written = self._changes.get(node.arrangement, Trace(before.layout))
+        after = sum_of(before, written)
+        store, first = self._context.store, node.first
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            old = TraceReader.of_trace(before, store, key_range)
+            new = TraceReader.of_trace(after, store, key_range)
+            changes = TraceReader.of_trace(written, store, key_range)
+            for table in changes.scan_keys(CHANGE_ROWS):
+                yield touched_groups(table, old, new, first)
+
+        schema = group_schema(written.layout.schema)
+        rows = self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
+        attributes = self._plans.bodies.attributes(arrangement.schema.types)
+        leaf = self._frames.aliased(rows, attributes)
+        frame = self._frames.of_plan(
+            self._plans.bodies.plan(node.body, node.keys, leaf, attributes)
+        )
+        if node.keys or not isinstance(node.body, Measures):
+            return frame
+        result = with_positional_names(to_arrow(frame))
+        touched = pa.table({MOMENT: result.column(WEIGHT)})
+        more = empty_results(self._plans, node, arrangement.schema, touched, self._context)
+        if more:
+            result = pa.concat_tables([result.cast(more[0].schema), *more])
+        return self._frames.catalyst.spark.createDataFrame(result)
+
     def _indexed(self, key: str) -> Indexed:
         node = self._context.circuit.nodes[key]
-        assert isinstance(node, Table | Arrangement | View)
+        assert isinstance(node, Indexed)
         return node
 
 

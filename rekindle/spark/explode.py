@@ -1,15 +1,18 @@
 """explode, posexplode and inline on Arrow tables, for rows that are already in the driver.
 
 The collection is computed by Spark as the last column; opening it is a gather, which needs no
-expression. Other generators go through Spark (`jobs.py`).
+expression. Other generators are Spark plans (`local_plan.py`).
 """
 
 from __future__ import annotations
+
+from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
 from rekindle.frontends.spark_sql.jvm import simple_name, type_text
 from rekindle.frontends.spark_sql.scalars import CatalystGenerator
 from rekindle.spark.stages import Generated, Output, Rowwise
@@ -18,12 +21,15 @@ COLLECTION = "collection"
 _KINDS = ("Explode", "PosExplode", "Inline")
 
 
-def is_explodable(generator: CatalystGenerator) -> bool:
-    return generator.function in _KINDS
+def is_explodable(
+    generator: CatalystGenerator | CatalystEvaluation,
+) -> TypeGuard[CatalystGenerator]:
+    return isinstance(generator, CatalystGenerator) and generator.function in _KINDS
 
 
 def collection_stage(stage: Generated) -> Rowwise:
     """The kept columns, then the collection that the generator opens."""
+    assert isinstance(stage.generator, CatalystGenerator)
     collection = stage.generator.expression.child()
     kept = [
         Output(f"c{i}", stage.attributes[p], type_text(stage.attributes[p].dataType()))
@@ -35,6 +41,7 @@ def collection_stage(stage: Generated) -> Rowwise:
 
 def explode(table: pa.Table, stage: Generated) -> pa.Table:
     """One row for each element of each row's collection; none, or one of NULLs, when empty."""
+    assert isinstance(stage.generator, CatalystGenerator)
     lists = pc.cast(table.column(COLLECTION).combine_chunks(), _as_list(table, COLLECTION))
     if isinstance(lists, pa.ChunkedArray):
         lists = lists.combine_chunks()

@@ -24,8 +24,9 @@ from pyspark.sql.types import StructType, YearMonthIntervalType
 from rekindle import errors
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.spark.generate import generated
 from rekindle.spark.segment import evaluation_error
-from rekindle.spark.stages import Generated, Lowered, Rowwise
+from rekindle.spark.stages import WEIGHT, Lowered, Rowwise
 from rekindle.spark.types import data_type
 from rekindle.traces.arrays import KEY
 from rekindle.traces.external_sort import sorted_tables
@@ -60,13 +61,29 @@ class Frames:
             if isinstance(stage, Rowwise):
                 plan = self._rowwise(plan, stage)
             else:
-                plan = self._generated(plan, stage)
+                plan = generated(self.catalyst, plan, stage)
         return self.catalyst.dataframe(self._encoded(plan))
 
-    def generate(self, table: pa.Table, stage: Generated) -> pa.Table:
-        """A generator on a table in the driver, by way of a small Spark job."""
-        frame = self.catalyst.spark.createDataFrame(table)
-        return self.apply(frame, [stage]).toArrow()
+    def aliased(self, frame: DataFrame, attributes: Sequence[JavaObject]) -> JavaObject:
+        """The frame's plan, its columns under the expression ids of all the attributes."""
+        plan = frame._jdf.queryExecution().analyzed()
+        named = [
+            self.catalyst.alias(
+                _decoded(self.catalyst, column, attribute.dataType()),
+                attribute.name(),
+                attribute.exprId(),
+            )
+            for column, attribute in zip(items(plan.output()), attributes, strict=True)
+        ]
+        return self._project(named, plan)
+
+    def of_plan(self, plan: JavaObject) -> DataFrame:
+        """What a plan of the moment and columns gives: `_weight`, c0, c1... in stored types."""
+        columns = [
+            self.catalyst.named(column, WEIGHT if i == 0 else f"c{i - 1}")
+            for i, column in enumerate(items(plan.output()))
+        ]
+        return self.catalyst.dataframe(self._encoded(self._project(columns, plan)))
 
     def _aliased(
         self,
@@ -90,26 +107,8 @@ class Frames:
         weight = plan.output().head()
         if stage.predicate is not None:
             plan = self.catalyst.plan("Filter")(stage.predicate, plan)
-        outputs = [self._named(output.expression, output.name) for output in stage.outputs]
+        outputs = [self.catalyst.named(output.expression, output.name) for output in stage.outputs]
         return self._project([weight, *outputs], plan)
-
-    def _generated(self, plan: JavaObject, stage: Generated) -> JavaObject:
-        output = items(plan.output())
-        added = [
-            self.catalyst.attribute(f"g{i}", field.type)
-            for i, field in enumerate(stage.generator.schema)
-        ]
-        generate = self.catalyst.plan("Generate")(
-            stage.generator.expression,
-            self.catalyst.seq(()),
-            stage.generator.outer,
-            self.catalyst.none(),
-            self.catalyst.seq(added),
-            plan,
-        )
-        kept = [output[1 + position] for position in stage.kept]
-        columns = [self._named(column, f"c{i}") for i, column in enumerate([*kept, *added])]
-        return self._project([output[0], *columns], generate)
 
     def _encoded(self, plan: JavaObject) -> JavaObject:
         """Year-month intervals as numbers of months, which is how they are stored."""
@@ -118,15 +117,10 @@ class Frames:
         if all(after is before for after, before in zip(encoded, output, strict=True)):
             return plan
         named = [
-            self._named(after, before.name()) for after, before in zip(encoded, output, strict=True)
+            self.catalyst.named(after, before.name())
+            for after, before in zip(encoded, output, strict=True)
         ]
         return self._project(named, plan)
-
-    def _named(self, expression: JavaObject, name: str) -> JavaObject:
-        fresh = self.catalyst.module(
-            "org.apache.spark.sql.catalyst.expressions.NamedExpression"
-        ).newExprId()
-        return self.catalyst.alias(expression, name, fresh)
 
     def _project(self, columns: Sequence[JavaObject], plan: JavaObject) -> JavaObject:
         return self.catalyst.plan("Project")(self.catalyst.seq(columns), plan)

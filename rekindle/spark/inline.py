@@ -7,21 +7,27 @@ import time
 from collections.abc import Mapping
 from typing import assert_never
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rekindle.calculus.bodies import Measures
+from rekindle.calculus.schema import Schema
 from rekindle.circuit.nodes import (
     Arrangement,
+    Constant,
     Deduplicate,
     Group,
     HalfJoin,
+    Keeping,
     Moment,
     Node,
+    Regroup,
     Side,
     Table,
     View,
 )
-from rekindle.circuit.stages import LinearForm
+from rekindle.circuit.stages import Branch, LinearForm
 from rekindle.kernels.aggregate import (
     Existence,
     aggregate_change,
@@ -31,6 +37,7 @@ from rekindle.kernels.aggregate import (
 from rekindle.kernels.arrange import arrange
 from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.join import ChangeSide, join_batches
+from rekindle.kernels.regroup import MOMENT, touched_groups
 from rekindle.spark.plans import Plans, accumulators_of, output_columns, with_positional_names
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
@@ -92,7 +99,7 @@ class InlineStep:
     def _write(self, seeds: Mapping[str, pa.Table], result: StepResult) -> None:
         """Write what traces grow by, last, so that a step that fails leaves no files."""
         for node in self._context.circuit.nodes.values():
-            if node.id in seeds or isinstance(node, HalfJoin | Deduplicate):
+            if node.id in seeds or not isinstance(node, Keeping):
                 continue
             state = self._states if isinstance(node, Group) else self._changes
             table = state.get(node.id)
@@ -112,6 +119,10 @@ class InlineStep:
                 return with_positional_names(output.select(_rows(output)))
             case Group():
                 return self._group(node)
+            case Regroup():
+                return self._regroup(node)
+            case Constant():
+                return constant_rows(self._plans, node)
             case Table():
                 return None
         assert_never(node)
@@ -167,12 +178,59 @@ class InlineStep:
             return None
         return with_positional_names(pa.concat_tables(outputs).select(output_columns(node)))
 
+    def _regroup(self, node: Regroup) -> pa.Table | None:
+        arrangement = self._context.circuit.nodes[node.arrangement]
+        layout = self._context.traces[node.arrangement].layout
+        change = self._changes.get(node.arrangement, layout.empty())
+        trace = self._context.traces[node.arrangement]
+        rows = touched_groups(
+            change,
+            self._before(node.arrangement),
+            TraceReader.of_trace(trace, self._context.store, extra=[change]),
+            node.first,
+        )
+        if len(rows) > MAXIMUM_JOIN_ROWS:
+            raise TooLargeError(f"the touched groups of this step have {len(rows)} rows")
+        schema = arrangement.schema
+        parts = []
+        if len(rows):
+            result = self._plans.regroup(node, schema).run(rows)
+            parts.append(with_positional_names(result))
+        if not node.keys and isinstance(node.body, Measures):
+            parts += empty_results(self._plans, node, schema, rows, self._context)
+        return pa.concat_tables(parts) if parts else None
+
     def _before(self, key: str) -> TraceReader:
         return TraceReader.of_trace(self._context.traces[key], self._context.store)
 
 
 def _existence(node: Group) -> Existence:
     return Existence.WITH_ROWS if node.keys else Existence.ALWAYS
+
+
+def empty_results(
+    plans: Plans, node: Regroup, rows: Schema, touched: pa.Table, context: StepContext
+) -> list[pa.Table]:
+    """The result over no rows, for the moments at which an aggregate without keys has none."""
+    moments = set(touched.column(MOMENT).unique().to_pylist())
+    if node.id in context.fresh:
+        moments.add(-1)
+    result = plans.of_nothing(node, rows)
+    return [
+        result.add_column(0, WEIGHT, pa.array([moment], pa.int64()))
+        for moment in (-1, 1)
+        if moment not in moments
+    ]
+
+
+def constant_rows(plans: Plans, node: Constant) -> pa.Table:
+    """The rows of a constant, arranged."""
+    rows = node.relation.table
+    ones = pa.array(np.ones(len(rows), dtype=np.int64))
+    rows = with_positional_names(rows.add_column(0, WEIGHT, ones))
+    layout = plans.layout(node)
+    prepared = plans.segment(node, Branch(node.id, node.schema)).run(rows)
+    return layout.empty() if prepared is None else arrange(prepared, layout)
 
 
 def write_table(context: StepContext, key: str, table: pa.Table) -> Run:

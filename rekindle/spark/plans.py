@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from rekindle.calculus.bodies import Measures
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import AggregateFunction, Measure
-from rekindle.circuit.nodes import Arrangement, Group, Node, Table, View
+from rekindle.circuit.nodes import Group, Keeping, Node, Regroup
 from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import wraps_around
@@ -26,6 +27,7 @@ from rekindle.kernels.accumulators import (
 )
 from rekindle.kernels.aggregate import aggregate_layout
 from rekindle.kernels.moments import Comoments, Moments
+from rekindle.kernels.regroup import MOMENT
 from rekindle.kernels.sums import (
     AverageDecimal,
     AverageDouble,
@@ -35,14 +37,17 @@ from rekindle.kernels.sums import (
     SumDouble,
     SumInteger,
 )
+from rekindle.spark.bodies import Bodies
+from rekindle.spark.generate import generated
+from rekindle.spark.local_plan import LocalPlan, LocalPlans
 from rekindle.spark.segment import Channel, Segment
-from rekindle.spark.stages import Generated, Lowered, Lowering
+from rekindle.spark.stages import WEIGHT, Generated, Lowered, Lowering
 from rekindle.spark.types import data_type, payload_schema
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.values import Weight
 
 
-def layout_of(node: Table | Arrangement | Group | View) -> TraceLayout:
+def layout_of(node: Keeping) -> TraceLayout:
     """The layout of the trace that the node keeps."""
     if isinstance(node, Group):
         keys = Schema(node.schema.fields[: len(node.keys)])
@@ -88,6 +93,7 @@ def _accumulator(measure: Measure, inputs: tuple[str, ...]) -> Accumulator:
             return BooleanExtreme(inputs, Extreme.LEAST)
         case AggregateFunction.ANY:
             return BooleanExtreme(inputs, Extreme.GREATEST)
+    raise RekindleError(f"{measure.function.value} has no accumulator")
 
 
 def _buffer_decimal(measure: Measure) -> tuple[int, int]:
@@ -128,21 +134,23 @@ class Plans:
         self,
         lowering: Lowering,
         channel: Channel,
-        generate: Callable[[pa.Table, Generated], pa.Table],
     ) -> None:
         self.lowering = lowering
+        self.bodies = Bodies(lowering.catalyst)
         self._channel = channel
-        self._generate = generate
+        self._local: LocalPlans | None = None
+        self._regroups: dict[str, LocalPlan] = {}
+        self._of_nothing: dict[str, pa.Table] = {}
         self._lowered: dict[tuple[str, str], list[Lowered]] = {}
         self._segments: dict[tuple[str, str], Segment] = {}
         self._layouts: dict[str, TraceLayout] = {}
 
-    def layout(self, node: Table | Arrangement | Group | View) -> TraceLayout:
+    def layout(self, node: Keeping) -> TraceLayout:
         if node.id not in self._layouts:
             self._layouts[node.id] = layout_of(node)
         return self._layouts[node.id]
 
-    def lowered(self, node: Table | Arrangement | Group | View, branch: Branch) -> list[Lowered]:
+    def lowered(self, node: Keeping, branch: Branch) -> list[Lowered]:
         """A branch's stages and the node's preparation."""
         key = (node.id, branch.text)
         if key not in self._lowered:
@@ -150,7 +158,7 @@ class Plans:
             self._lowered[key] = [*stages, *self.lowering.preparation(node)]
         return self._lowered[key]
 
-    def segment(self, node: Table | Arrangement | Group | View, branch: Branch) -> Segment:
+    def segment(self, node: Keeping, branch: Branch) -> Segment:
         """The same, compiled into the driver."""
         key = (node.id, branch.text)
         if key not in self._segments:
@@ -159,9 +167,59 @@ class Plans:
             )
         return self._segments[key]
 
+    @property
+    def local(self) -> LocalPlans:
+        """Plans that run in the driver; made when a node first needs one."""
+        if self._local is None:
+            self._local = LocalPlans(self.lowering.catalyst, self._channel)
+        return self._local
+
+    def _generate(self, stage: Generated) -> Callable[[pa.Table], pa.Table]:
+        """A generator as a function on tables of `_weight` and columns."""
+        catalyst = self.lowering.catalyst
+        weight = catalyst.attribute(WEIGHT, "bigint")
+        added = stage.generator.schema.types
+        kept = [type_text(stage.attributes[i].dataType()) for i in stage.kept]
+        plan = self.local.prepare(
+            (weight, *stage.attributes),
+            lambda leaf: generated(catalyst, leaf, stage),
+            ["bigint", *kept, *added],
+        )
+        return lambda table: with_positional_names(plan.run(table))
+
+    def regroup(self, node: Regroup, rows: Schema) -> LocalPlan:
+        """From the rows of touched groups to the weights and rows that they become."""
+        if node.id not in self._regroups:
+            attributes = self.bodies.attributes(rows.types)
+            self._regroups[node.id] = self.local.prepare(
+                attributes,
+                lambda leaf: self.bodies.plan(node.body, node.keys, leaf, attributes),
+                ["bigint", *node.schema.types],
+            )
+        return self._regroups[node.id]
+
+    def of_nothing(self, node: Regroup, rows: Schema) -> pa.Table:
+        """The columns c0, c1... that an aggregate without keys has over no rows."""
+        assert isinstance(node.body, Measures)
+        body = node.body
+        if node.id not in self._of_nothing:
+            attributes = self.bodies.attributes(rows.types)
+            plan = self.local.prepare(
+                attributes,
+                lambda leaf: self.bodies.total(body, leaf, attributes),
+                list(node.schema.types),
+            )
+            nothing = pa.schema([pa.field(MOMENT, pa.int64()), *payload_schema(rows)]).empty_table()
+            result = plan.run(nothing)
+            names = [f"c{i}" for i in range(result.num_columns)]
+            self._of_nothing[node.id] = result.rename_columns(names)
+        return self._of_nothing[node.id]
+
     def forget(self, node: Node) -> None:
         """Let go of a node that was dropped."""
         self._layouts.pop(node.id, None)
+        self._regroups.pop(node.id, None)
+        self._of_nothing.pop(node.id, None)
         for cache in (self._lowered, self._segments):
             for key in [key for key in cache if key[0] == node.id]:
                 del cache[key]

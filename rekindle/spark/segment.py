@@ -17,6 +17,7 @@ import struct
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -55,6 +56,19 @@ class Channel:
         self, table: pa.Table, source: JavaObject, function: JavaObject, target: JavaObject
     ) -> pa.Table:
         """Each row of `table` through a JVM function; `source` and `target` are Spark schemas."""
+        try:
+            return self.exchange(table, source, lambda rows: rows.map(function), target)
+        except (Py4JJavaError, PySparkException) as error:
+            raise evaluation_error(error) from error
+
+    def exchange(
+        self,
+        table: pa.Table,
+        source: JavaObject,
+        through: Callable[[JavaObject], JavaObject],
+        target: JavaObject,
+    ) -> pa.Table:
+        """The rows of a JVM iterator that `through` makes of the one over the table's rows."""
         with pa.OSFile(self._inward, "wb") as file, pa.ipc.new_stream(file, table.schema) as out:
             # One batch: Spark's reader stops for good at the second empty batch in a row.
             out.write_table(table.combine_chunks())
@@ -64,11 +78,9 @@ class Channel:
             batches = self._arrow.getBatchesFromStream(inward.getChannel())
             rows = self._arrow.fromBatchIterator(batches, source, "UTC", False, False, None)
             produced = self._arrow.toBatchWithSchemaIterator(
-                rows.map(function), target, _NO_LIMIT, _NO_LIMIT, "UTC", False, False
+                through(rows), target, _NO_LIMIT, _NO_LIMIT, "UTC", False, False
             )
             self._python.writeIteratorToStream(produced, outward)
-        except (Py4JJavaError, PySparkException) as error:
-            raise evaluation_error(error) from error
         finally:
             outward.close()
             inward.close()
@@ -123,21 +135,21 @@ class Segment:
         catalyst: Catalyst,
         channel: Channel,
         stages: Sequence[Lowered],
-        generate: Callable[[pa.Table, Generated], pa.Table],
+        generate: Callable[[Generated], Callable[[pa.Table], pa.Table]],
     ) -> None:
         self._catalyst = catalyst
         self._channel = channel
-        self._generate = generate
-        self._steps: list[_Projection | Generated] = []
+        self._steps: list[_Projection | Callable[[pa.Table], pa.Table]] = []
         rowwise: list[Rowwise] = []
         for stage in stages:
             if isinstance(stage, Rowwise):
                 rowwise.append(stage)
                 continue
-            if is_explodable(stage.generator):
+            opened = is_explodable(stage.generator)
+            if opened:
                 rowwise.append(collection_stage(stage))
             self._flush(rowwise)
-            self._steps.append(stage)
+            self._steps.append(partial(explode, stage=stage) if opened else generate(stage))
         self._flush(rowwise)
 
     def run(self, table: pa.Table) -> pa.Table | None:
@@ -145,9 +157,8 @@ class Segment:
         for step in self._steps:
             if not len(table):
                 return None
-            if isinstance(step, Generated):
-                opened = explode if is_explodable(step.generator) else self._generate
-                table = opened(table, step)
+            if not isinstance(step, _Projection):
+                table = step(table)
                 continue
             table = self._channel.map(table, step.source, step.function, step.target)
             if step.drops:

@@ -12,17 +12,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rekindle.calculus.scalars import Column, Scalar
+from rekindle.calculus.scalars import Call, Column, Literal, Scalar
 from rekindle.calculus.schema import Schema
-from rekindle.circuit.nodes import Arrangement, Group, Table, View
+from rekindle.circuit.nodes import Arrangement, Constant, Group, Keeping, Nulls, Table, View
 from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
 from rekindle.errors import RekindleError
+from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name, type_text
 from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScalar
 from rekindle.spark.hashing import hashes, key_hash
 from rekindle.spark.types import data_type
 
 WEIGHT = "_weight"
+_OVER_INPUTS = (CatalystScalar, CatalystGenerator, CatalystEvaluation)
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Generated:
     """Rows of `attributes`, each repeated for the rows that `generator` gives."""
 
     attributes: tuple[JavaObject, ...]
-    generator: CatalystGenerator
+    generator: CatalystGenerator | CatalystEvaluation
     kept: tuple[int, ...]
 
 
@@ -78,7 +81,7 @@ class Lowering:
                 return self._finish(stage)
             case _:
                 generator = stage.generator
-                if not isinstance(generator, CatalystGenerator):
+                if not isinstance(generator, CatalystGenerator | CatalystEvaluation):
                     raise RekindleError(f"Spark cannot run the generator {generator.text}")
                 attributes = self._attributes([generator], schema)
                 return Generated(attributes, generator, stage.kept)
@@ -92,7 +95,7 @@ class Lowering:
             schema = stage.output(schema)
         return lowered
 
-    def preparation(self, node: Table | View | Arrangement | Group) -> tuple[Rowwise, ...]:
+    def preparation(self, node: Keeping) -> tuple[Rowwise, ...]:
         """From rows to what the node's trace is built from: hashes beside the columns."""
         match node:
             case Group():
@@ -100,8 +103,8 @@ class Lowering:
                 scalars += [a for measure in node.measures for a in measure.arguments]
                 return self._group(scalars, len(node.keys), node.form.schema)
             case Arrangement() if node.keys is not None:
-                return (self._by_keys(node.keys, node.schema),)
-            case Arrangement() | View():
+                return (self._by_keys(node.keys, node),)
+            case Arrangement() | View() | Constant():
                 return (self._by_positions(node.schema, ()),)
             case Table():
                 return (self._by_positions(node.schema, node.key),)
@@ -148,7 +151,8 @@ class Lowering:
             )
         return Rowwise(attributes, None, (*_same(attributes), *_identity(hash_, first, second)))
 
-    def _by_keys(self, keys: tuple[Scalar, ...], schema: Schema) -> Rowwise:
+    def _by_keys(self, keys: tuple[Scalar, ...], node: Arrangement) -> Rowwise:
+        schema = node.schema
         attributes = self._attributes(keys, schema)
         expressions = [self._expression(key, attributes) for key in keys]
         types = [data_type(field.type) for field in schema]
@@ -157,9 +161,12 @@ class Lowering:
         present = [
             self.catalyst.expression("IsNotNull")(expression)
             for key, expression in zip(keys, expressions, strict=True)
-            if key.nullable
+            if key.nullable and node.nulls is Nulls.LEFT_OUT
         ]
-        outputs = (*_same(attributes), *_identity(hash_, first, second))
+        # In an ordered trace the order stands where a hash does; the key and the second hash
+        # still tell rows apart.
+        place = first if node.order is None else attributes[node.order]
+        outputs = (*_same(attributes), *_identity(hash_, place, second))
         return Rowwise(attributes, self.all_of(present), outputs)
 
     def _group(
@@ -201,11 +208,11 @@ class Lowering:
         return tuple(self.catalyst.attribute(f"c{i}", field.type) for i, field in enumerate(schema))
 
     def _attributes(
-        self, scalars: Iterable[Scalar | CatalystGenerator], schema: Schema
+        self, scalars: Iterable[Scalar | CatalystGenerator | CatalystEvaluation], schema: Schema
     ) -> tuple[JavaObject, ...]:
         """The attributes that a stage's expressions were written over, or fresh ones."""
         for scalar in scalars:
-            if isinstance(scalar, CatalystScalar | CatalystGenerator) and scalar.inputs:
+            if isinstance(scalar, _OVER_INPUTS) and scalar.inputs:
                 return scalar.inputs
         return self.fresh(schema)
 
@@ -224,7 +231,28 @@ class Lowering:
                 return attributes[scalar.position]
             case CatalystScalar():
                 return self._rebase(scalar, attributes)
+            case Literal():
+                return self._literal(scalar)
+            case Call(function="row"):
+                return self._row([self._expression(a, attributes) for a in scalar.arguments])
         raise RekindleError(f"Spark cannot evaluate the scalar {scalar.text}")
+
+    def _literal(self, literal: Literal) -> JavaObject:
+        data_type_ = self.catalyst.data_type(literal.type)
+        if literal.value is None:
+            return self.catalyst.null(data_type_)
+        value = self.catalyst.literal(f"CAST({_sql(literal.value)} AS {literal.type})")
+        ansi = self.catalyst.module(f"{_EXPRESSIONS}.EvalMode").ANSI()
+        return self.catalyst.expression("Cast")(
+            value.child(), data_type_, self.catalyst.none(), ansi
+        )
+
+    def _row(self, expressions: Sequence[JavaObject]) -> JavaObject:
+        """A struct, which is never NULL itself and equal to another where all its fields are."""
+        parts = []
+        for i, expression in enumerate(expressions):
+            parts += [self.catalyst.literal(f"'_{i}'"), expression]
+        return self.catalyst.expression("CreateNamedStruct")(self.catalyst.seq(parts))
 
     def _rebase(self, scalar: CatalystScalar, attributes: Sequence[JavaObject]) -> JavaObject:
         moved = {
@@ -256,3 +284,13 @@ def _identity(key: JavaObject, first: JavaObject, second: JavaObject) -> tuple[O
         Output("_id0", first, "bigint"),
         Output("_id1", second, "bigint"),
     )
+
+
+def _sql(value: bool | int | float | str) -> str:
+    """A constant as SQL writes it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return repr(value)

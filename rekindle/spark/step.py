@@ -13,8 +13,9 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rekindle.calculus.bodies import Measures
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import Group, Node
+from rekindle.circuit.nodes import Constant, Group, Node, Regroup
 from rekindle.errors import RekindleError
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
@@ -68,5 +69,14 @@ class StepContext:
         return f"data/{node}/e{self.epoch:010}-{self.attempt}-{part}"
 
     def announces(self, node: Node) -> bool:
-        """Does the node give a row before any input: a new group without keys?"""
-        return isinstance(node, Group) and not node.keys and node.id in self.fresh
+        """Does the node give rows before any input: a constant, a new group without keys?"""
+        if node.id not in self.fresh:
+            return False
+        match node:
+            case Constant():
+                return True
+            case Group():
+                return not node.keys
+            case Regroup():
+                return not node.keys and isinstance(node.body, Measures)
+        return False

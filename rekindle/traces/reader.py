@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rekindle.traces.arrays import IDENTITY, Int64s, identity_columns, integers
+from rekindle.traces.arrays import IDENTITY, KEY, Int64s, identity_columns, integers
 from rekindle.traces.consolidate import Identity, consolidate, key_starts, segment_starts
 from rekindle.traces.consolidate import sort_order as _sort_order
 from rekindle.traces.layout import TraceLayout
@@ -67,6 +67,11 @@ class TraceReader:
         for view in self._views:
             yield from view.matches(keys)
 
+    def leading(self, keys: Int64s, limit: int) -> Iterator[tuple[Match, Int64s]]:
+        """The first stored rows of each key in each run, and which keys have more of them there."""
+        for view in self._views:
+            yield from view.leading(keys, limit)
+
     def probe(self, keys: Int64s) -> tuple[Any, Int64s]:
         """The arranged rows of the sorted, distinct keys, and for each row the key's index."""
         table = self._gather(
@@ -111,6 +116,20 @@ class TraceReader:
             if len(table):
                 yield table
             low = bound
+
+    def scan_keys(self, rows: int = SCAN_ROWS) -> Iterator[Any]:
+        """The same as `scan`, but no key stands in two tables."""
+        tail: Any = None
+        for table in self.scan(rows):
+            if tail is not None:
+                table = pa.concat_tables([tail, table])
+            keys = integers(table.column(KEY))
+            cut_at = int(keys.searchsorted(keys[-1]))
+            if cut_at:
+                yield table.slice(0, cut_at)
+            tail = table.slice(cut_at)
+        if tail is not None:
+            yield tail
 
     def _gather(self, pieces: list[Any]) -> Any:
         if not pieces:

@@ -3,7 +3,8 @@
 Spark computes a declarative aggregate in a buffer and a last expression over that buffer. The
 linear ones keep only the last expression: the ring value maintained under inserts and deletes is
 turned into Spark's buffer, and Spark's own `evaluateExpression` makes the result, so NULLs,
-rounding and ANSI errors are Spark's.
+rounding and ANSI errors are Spark's. Minima and maxima read the first row of their group in an
+ordered trace; every other aggregate is computed by Spark from the rows of the touched groups.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rekindle.calculus.terms import AggregateFunction, Measure
+from rekindle.calculus.scalars import Scalar
+from rekindle.calculus.terms import AggregateFunction, Measure, Values
 from rekindle.errors import UnsupportedError
+from rekindle.frontends.spark_sql.bodies import aggregate
 from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
     JavaObject,
     items,
     option,
@@ -21,12 +25,15 @@ from rekindle.frontends.spark_sql.jvm import (
     simple_name,
     type_text,
 )
+from rekindle.frontends.spark_sql.ordering import nulls_last, prefix
 from rekindle.frontends.spark_sql.scalars import scalar
 
 if TYPE_CHECKING:
     from rekindle.frontends.spark_sql.translate import Translator
 
-FUNCTIONS = {
+_AGGREGATES = "org.apache.spark.sql.catalyst.expressions.aggregate"
+
+LINEAR = {
     "Count": AggregateFunction.COUNT,
     "Sum": AggregateFunction.SUM,
     "Average": AggregateFunction.AVERAGE,
@@ -37,55 +44,192 @@ FUNCTIONS = {
     "CovPopulation": AggregateFunction.COMOMENTS,
     "CovSample": AggregateFunction.COMOMENTS,
     "Corr": AggregateFunction.COMOMENTS,
-    "Min": AggregateFunction.ALL,
-    "Max": AggregateFunction.ANY,
 }
-"""Spark's class of an aggregate, and the linear function behind it.
+"""Spark's class of an aggregate, and the linear function behind it."""
 
-The least of booleans is true when all are, the greatest when any is; Min and Max of other types
-are not linear.
-"""
+EXTREMES = {
+    "Min": (AggregateFunction.LEAST, "Ascending"),
+    "Max": (AggregateFunction.GREATEST, "Descending"),
+    "MinBy": (AggregateFunction.LEAST, "Ascending"),
+    "MaxBy": (AggregateFunction.GREATEST, "Descending"),
+}
+"""Aggregates that the first row of the group decides, in the order of their last argument."""
+
+PICKING = ("First", "Last", "AnyValue")
+"""Aggregates that take any row of the group unless something else makes them deterministic."""
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
 def measure_of(
-    translator: Translator, call: JavaObject, inputs: Sequence[JavaObject], name: str
+    translator: Translator,
+    call: JavaObject,
+    inputs: Sequence[JavaObject],
+    name: str,
+    keys: Sequence[JavaObject],
 ) -> Measure:
-    """The measure of one `AggregateExpression`; refuses what is not linear."""
+    """The measure of one `AggregateExpression` over groups by the expressions `keys`."""
     function = call.aggregateFunction()
     kind = simple_name(function)
-    words = f"the aggregate {call.sql()}"
-    if kind not in FUNCTIONS:
-        raise _refusal(words, call, "only linear aggregates are maintained yet")
-    if call.isDistinct():
-        raise _refusal(words, call, "DISTINCT inside an aggregate is not linear")
+    if kind in PICKING:
+        return _picked(translator, call, inputs, name, keys)
+    if _is_linear(kind, function):
+        return _linear(translator, call, inputs, name)
+    order = None
+    meaning = AggregateFunction.OTHER
+    if kind in EXTREMES:
+        meaning, direction = EXTREMES[kind]
+        by = _filtered(translator, call, items(function.children())[-1])
+        ordered = nulls_last(translator.catalyst, by, direction)
+        order = translator.scalar(prefix(translator.catalyst, ordered), inputs)
+    return _opaque(translator, call, inputs, name, meaning, order)
+
+
+def _is_linear(kind: str, function: JavaObject) -> bool:
+    types = [type_text(child.dataType()) for child in items(function.children())]
+    if kind in ("Min", "Max"):
+        # The least of booleans is true when all are, the greatest when any is.
+        return types == ["boolean"]
+    if kind in ("Sum", "Average"):
+        return types[0].startswith(_NUMBERS) and _evaluation_mode(function) != "TRY"
+    return kind in LINEAR
+
+
+def _linear(
+    translator: Translator, call: JavaObject, inputs: Sequence[JavaObject], name: str
+) -> Measure:
+    catalyst = translator.catalyst
+    function = call.aggregateFunction()
+    kind = simple_name(function)
     children = [c for c in items(function.children()) if not _constant_count(kind, c)]
-    types = [type_text(child.dataType()) for child in children]
-    if kind in ("Min", "Max") and types != ["boolean"]:
-        raise _refusal(words, call, "min and max are linear over booleans only")
-    if kind in ("Sum", "Average") and not types[0].startswith(_NUMBERS):
-        raise _refusal(words, call, f"sums of {types[0]} are not maintained yet")
-    if _evaluation_mode(function) == "TRY":
-        raise _refusal(words, call, "try_sum and try_avg are not maintained yet")
-    condition = option(call.filter())
-    if condition is not None:
-        catalyst = translator.catalyst
-        if not children:
-            children = [catalyst.literal("1")]
-        children = [
-            catalyst.expression("If")(condition, child, catalyst.null(child.dataType()))
-            for child in children
-        ]
+    if option(call.filter()) is not None and not children:
+        children = [catalyst.literal("1")]
+    children = [_filtered(translator, call, child) for child in children]
     buffers = items(function.aggBufferAttributes())
-    finish = scalar(translator.catalyst, function.evaluateExpression(), buffers)
+    finish = scalar(catalyst, function.evaluateExpression(), buffers)
+    booleans = {"Min": AggregateFunction.ALL, "Max": AggregateFunction.ANY}
     return Measure(
         name=name,
-        function=FUNCTIONS[kind],
+        function=booleans.get(kind) or LINEAR[kind],
         arguments=tuple(translator.scalar(child, inputs) for child in children),
         type=type_text(function.dataType()),
         nullable=bool(function.nullable()),
         text=f"{kind}/{_evaluation_mode(function)}:{finish.text}",
+        finish=finish,
+        values=_values(call),
+    )
+
+
+def _opaque(
+    translator: Translator,
+    call: JavaObject,
+    inputs: Sequence[JavaObject],
+    name: str,
+    meaning: AggregateFunction,
+    order: Scalar | None,
+) -> Measure:
+    """An aggregate that Spark computes from a group's rows: its arguments become columns."""
+    catalyst = translator.catalyst
+    function = call.aggregateFunction()
+    arguments: list[Scalar] = []
+    attributes: list[JavaObject] = []
+
+    def column(expression: JavaObject) -> JavaObject:
+        if expression.foldable():
+            return expression
+        if simple_name(expression) == "SortOrder":
+            return expression.withNewChildren(catalyst.seq([column(expression.child())]))
+        arguments.append(translator.scalar(expression, inputs))
+        attributes.append(
+            catalyst.attribute(f"argument{len(attributes)}", type_text(expression.dataType()))
+        )
+        return attributes[-1]
+
+    moved = function.withNewChildren(catalyst.seq([column(c) for c in items(function.children())]))
+    condition = option(call.filter())
+    kept = catalyst.none() if condition is None else catalyst.some(column(condition))
+    complete = catalyst.module(f"{_AGGREGATES}.Complete")
+    expression = catalyst.class_(f"{_AGGREGATES}.AggregateExpression")(
+        moved, complete, False, kept, call.resultId()
+    )
+    finish = aggregate(catalyst, expression, attributes)
+    return Measure(
+        name=name,
+        function=meaning,
+        arguments=tuple(arguments),
+        type=type_text(function.dataType()),
+        nullable=bool(function.nullable()),
+        text=finish.text,
+        finish=finish,
+        values=_values(call) if order is None else Values.ALL,
+        order=order,
+    )
+
+
+def _picked(
+    translator: Translator,
+    call: JavaObject,
+    inputs: Sequence[JavaObject],
+    name: str,
+    keys: Sequence[JavaObject],
+) -> Measure:
+    """first, last and any_value, where all rows of the group agree on the value.
+
+    They do when the value is a function of the keys. Catalyst also writes first(x) FILTER (WHERE
+    gid = 0) when it rewrites several DISTINCT aggregates; only one row of the group passes.
+    """
+    catalyst = translator.catalyst
+    function = call.aggregateFunction()
+    condition = option(call.filter())
+    grouped = {key.exprId().id() for key in keys if simple_name(key) == "AttributeReference"}
+    read = {a.exprId().id() for a in items(function.references().toSeq())}
+    if read <= grouped:
+        return _opaque(translator, call, inputs, name, AggregateFunction.OTHER, None)
+    if condition is None or not _is_rewritten_distinct(condition):
+        raise _refusal(
+            f"the aggregate {call.sql()}",
+            call,
+            "which row it takes is not determined by the rows of the tables; "
+            "min_by and max_by say which",
+        )
+    passes = catalyst.expression("If")(condition, catalyst.literal("0L"), catalyst.literal("1L"))
+    order = translator.scalar(passes, inputs)
+    return _opaque(translator, call, inputs, name, AggregateFunction.LEAST, order)
+
+
+def _is_rewritten_distinct(condition: JavaObject) -> bool:
+    return (
+        simple_name(condition) == "EqualTo"
+        and simple_name(condition.left()) == "AttributeReference"
+        and str(condition.left().name()) == "gid"
+    )
+
+
+def _filtered(translator: Translator, call: JavaObject, child: JavaObject) -> JavaObject:
+    """The argument where the call's FILTER is true, else NULL, which aggregates skip."""
+    condition = option(call.filter())
+    if condition is None:
+        return child
+    catalyst = translator.catalyst
+    return catalyst.expression("If")(condition, child, catalyst.null(child.dataType()))
+
+
+def _values(call: JavaObject) -> Values:
+    return Values.DISTINCT if call.isDistinct() else Values.ALL
+
+
+def row_count(catalyst: Catalyst) -> Measure:
+    """count(*)."""
+    module = catalyst.class_(f"{_AGGREGATES}.Count")
+    function = module(catalyst.seq([catalyst.literal("1")]))
+    finish = scalar(catalyst, function.evaluateExpression(), items(function.aggBufferAttributes()))
+    return Measure(
+        name="count",
+        function=AggregateFunction.COUNT,
+        arguments=(),
+        type="bigint",
+        nullable=False,
+        text=f"Count/:{finish.text}",
         finish=finish,
     )
 

@@ -66,6 +66,19 @@ class Catalyst:
         """The constant that SQL writes so, such as `0L` (py4j cannot pass a Java long)."""
         return self.session.sessionState().sqlParser().parseExpression(text)
 
+    def resolved(self, text: str, attributes: Sequence[JavaObject]) -> JavaObject:
+        """The analysed expression that SQL writes so over columns called like the attributes."""
+        relation = self.plan("LocalRelation")(
+            self.seq(attributes), self.seq(()), False, self.none()
+        )
+        project = self.dataframe(relation).selectExpr(f"{text} AS resolved")
+        return items(project._jdf.queryExecution().analyzed().projectList())[0].child()
+
+    def cast(self, child: JavaObject, target: JavaObject) -> JavaObject:
+        """The child in another type, with an error where it does not fit."""
+        ansi = self.module(f"{_EXPRESSIONS}.EvalMode").ANSI()
+        return self.expression("Cast")(child, target, self.none(), ansi)
+
     def null(self, data_type: JavaObject) -> JavaObject:
         return self.expression("Literal")(None, data_type)
 
@@ -73,6 +86,11 @@ class Catalyst:
         """`child AS name`, known by the given expression id."""
         empty = self.seq(())
         return self.expression("Alias")(child, name, identifier, empty, self.none(), empty)
+
+    def named(self, child: JavaObject, name: str) -> JavaObject:
+        """`child AS name`, known by a fresh expression id."""
+        fresh = self.module(f"{_EXPRESSIONS}.NamedExpression").newExprId()
+        return self.alias(child, name, fresh)
 
     def attribute(self, name: str, ddl: str) -> JavaObject:
         """A fresh attribute."""

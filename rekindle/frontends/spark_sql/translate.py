@@ -8,17 +8,19 @@ Scalars stay Catalyst's (`scalars.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
+from pyspark.sql import Column as SparkColumn
+
+from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Field, Schema
 from rekindle.calculus.terms import (
     Aggregate,
+    Constant,
     Distinct,
     Filter,
     FlatMap,
-    Join,
     Map,
     Source,
     Term,
@@ -27,46 +29,29 @@ from rekindle.calculus.terms import (
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.spark_sql.aggregates import measure_of
 from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.frontends.spark_sql.evaluations import evaluation
+from rekindle.frontends.spark_sql.joins import join
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
     items,
-    option,
     position,
     simple_name,
     type_text,
 )
+from rekindle.frontends.spark_sql.ordering import group_limit, limit, window
 from rekindle.frontends.spark_sql.scalars import generator, scalar
-
-NEXT = "see docs/reference.md for what can stand in a materialized view"
+from rekindle.frontends.spark_sql.subqueries import without_scalar_subqueries
+from rekindle.frontends.spark_sql.translated import Translated, unsupported
 
 WORDS = {
-    "Window": "a window function",
-    "GlobalLimit": "LIMIT",
-    "LocalLimit": "LIMIT",
-    "Limit": "LIMIT",
-    "Offset": "OFFSET",
     "Tail": "tail()",
-    "LocalRelation": "a constant relation (VALUES, or a query without a table)",
-    "OneRowRelation": "a query without a table",
-    "Range": "range()",
     "Sample": "TABLESAMPLE",
     "MapInArrow": "mapInArrow",
     "MapInPandas": "mapInPandas",
-    "ArrowEvalPython": "a Python UDF",
-    "BatchEvalPython": "a Python UDF",
-    "CTERelationRef": "a recursive or non-deterministic common table expression",
     "UnionLoop": "WITH RECURSIVE",
 }
 """What users call the plan nodes that no term stands for yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Translated:
-    """A term, with the Catalyst attribute of each of its columns."""
-
-    term: Term
-    attributes: tuple[JavaObject, ...]
 
 
 class Translator:
@@ -75,13 +60,17 @@ class Translator:
     def __init__(self, catalyst: Catalyst, leaves: Leaves) -> None:
         self.catalyst = catalyst
         self.leaves = leaves
+        self.definitions: dict[int, Translated] = {}
 
     def translate(self, plan: JavaObject) -> Translated:
         """The term that denotes what the plan computes."""
         kind = simple_name(plan)
         rule = TRANSLATIONS.get(kind)
+        rewritten = without_scalar_subqueries(self.catalyst, plan)
+        if rewritten is not None:
+            return self.translate(rewritten)
         if rule is None:
-            raise _unsupported(WORDS.get(kind, f"the operator {kind}"), plan)
+            raise unsupported(WORDS.get(kind, f"the operator {kind}"), plan)
         return rule(self, plan)
 
     def scalar(self, expression: JavaObject, inputs: Sequence[JavaObject]) -> Scalar:
@@ -92,10 +81,15 @@ class Translator:
             for i, attribute in enumerate(inputs):
                 if attribute.exprId().id() == wanted:
                     return Column(i, type_text(attribute.dataType()), bool(attribute.nullable()))
-        self._refuse_inner(bare)
+        self.refuse_inner(bare)
         return scalar(self.catalyst, bare, inputs)
 
-    def _refuse_inner(self, expression: JavaObject) -> None:
+    def map(self, child: Translated, expressions: Sequence[JavaObject]) -> Translated:
+        """The named expressions over the child's rows."""
+        outputs = tuple((str(e.name()), self.scalar(e, child.attributes)) for e in expressions)
+        return Translated(Map(child.term, outputs), tuple(e.toAttribute() for e in expressions))
+
+    def refuse_inner(self, expression: JavaObject) -> None:
         words = {
             "PythonUDF": "a Python UDF",
             "ScalarSubquery": "a scalar subquery",
@@ -106,9 +100,9 @@ class Translator:
         }
         kind = simple_name(expression)
         if kind in words:
-            raise _unsupported(words[kind], expression)
+            raise unsupported(words[kind], expression)
         for child in items(expression.children()):
-            self._refuse_inner(child)
+            self.refuse_inner(child)
         if not expression.deterministic():
             raise UnsupportedError(
                 f"the expression {expression.sql()} is not deterministic",
@@ -127,28 +121,6 @@ def _shown(expression: JavaObject) -> str:
     return str(bare.name() if simple_name(bare) == "AttributeReference" else bare.sql())
 
 
-def _unsupported(words: str, *nodes: JavaObject) -> UnsupportedError:
-    found = [inner for node in nodes for e in _expressions(node) for inner in _inside(e)]
-    joins = [node for node in nodes if simple_name(node) == "Join"]
-    where = position(*joins, *found, *nodes)
-    return UnsupportedError(
-        f"{words} is not maintained incrementally yet",
-        detail=f"at {where} of the view's query" if where else "in the view's query",
-        hint=NEXT,
-    )
-
-
-def _expressions(node: JavaObject) -> list[JavaObject]:
-    is_plan = ".plans." in str(node.getClass().getName())
-    return items(node.expressions()) if is_plan else items(node.children())
-
-
-def _inside(expression: JavaObject) -> Iterator[JavaObject]:
-    yield expression
-    for child in items(expression.children()):
-        yield from _inside(child)
-
-
 def _source(translator: Translator, plan: JavaObject) -> Translated:
     name = translator.leaves.name_of(plan)
     if name is None:
@@ -165,15 +137,7 @@ def _source(translator: Translator, plan: JavaObject) -> Translated:
 
 
 def _project(translator: Translator, plan: JavaObject) -> Translated:
-    child = translator.translate(plan.child())
-    return _map(translator, child, items(plan.projectList()))
-
-
-def _map(
-    translator: Translator, child: Translated, expressions: Sequence[JavaObject]
-) -> Translated:
-    outputs = tuple((str(e.name()), translator.scalar(e, child.attributes)) for e in expressions)
-    return Translated(Map(child.term, outputs), tuple(e.toAttribute() for e in expressions))
+    return translator.map(translator.translate(plan.child()), items(plan.projectList()))
 
 
 def _filter(translator: Translator, plan: JavaObject) -> Translated:
@@ -185,32 +149,6 @@ def _filter(translator: Translator, plan: JavaObject) -> Translated:
 def _union(translator: Translator, plan: JavaObject) -> Translated:
     children = tuple(translator.translate(child).term for child in items(plan.children()))
     return Translated(UnionAll(children), tuple(items(plan.output())))
-
-
-def _join(translator: Translator, plan: JavaObject) -> Translated:
-    kind = simple_name(plan.joinType())
-    if kind not in ("Inner", "Cross"):
-        raise _unsupported(f"a {plan.joinType().sql()} join", plan)
-    left, right = translator.translate(plan.left()), translator.translate(plan.right())
-    both = left.attributes + right.attributes
-    extract = translator.catalyst.module(
-        "org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys"
-    )
-    found = option(extract.unapply(plan))
-    left_keys: list[JavaObject] = []
-    right_keys: list[JavaObject] = []
-    residual = option(plan.condition())
-    if found is not None:
-        left_keys, right_keys = items(found._2()), items(found._3())
-        residual = option(found._4())
-    term = Join(
-        left.term,
-        right.term,
-        tuple(translator.scalar(key, left.attributes) for key in left_keys),
-        tuple(translator.scalar(key, right.attributes) for key in right_keys),
-        None if residual is None else translator.scalar(residual, both),
-    )
-    return Translated(term, both)
 
 
 def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
@@ -253,8 +191,9 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     columns = [(result, catalyst.transform(_without_alias(result), cut)) for result in results]
     grouped: Term
     if calls or not keys:
+        bare = [_without_alias(grouping) for grouping in groupings]
         measures = tuple(
-            measure_of(translator, call, child.attributes, str(call.sql())) for call in calls
+            measure_of(translator, call, child.attributes, str(call.sql()), bare) for call in calls
         )
         grouped = Aggregate(child.term, keys, measures)
     else:
@@ -266,7 +205,7 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
 
 def _generate(translator: Translator, plan: JavaObject) -> Translated:
     child = translator.translate(plan.child())
-    translator._refuse_inner(plan.generator())
+    translator.refuse_inner(plan.generator())
     unneeded = {int(i) for i in items(plan.unrequiredChildIndex())}
     kept = tuple(i for i in range(len(child.attributes)) if i not in unneeded)
     added = items(plan.generatorOutput())
@@ -279,6 +218,22 @@ def _generate(translator: Translator, plan: JavaObject) -> Translated:
     )
     attributes = tuple(child.attributes[i] for i in kept) + tuple(added)
     return Translated(FlatMap(child.term, rows, kept), attributes)
+
+
+def _evaluate(translator: Translator, plan: JavaObject) -> Translated:
+    """Python functions: a generator of one row for each row."""
+    child = translator.translate(plan.child())
+    for function in items(plan.udfs()):
+        if not function.deterministic():
+            raise UnsupportedError(
+                f"the function {function.name()} is not deterministic",
+                detail=position(function),
+                hint="a materialized view must be a function of its tables",
+            )
+    results = evaluation(translator.catalyst, plan, child.attributes)
+    kept = tuple(range(len(child.attributes)))
+    attributes = (*child.attributes, *items(plan.resultAttrs()))
+    return Translated(FlatMap(child.term, results, kept), attributes)
 
 
 def _expand(translator: Translator, plan: JavaObject) -> Translated:
@@ -298,6 +253,38 @@ def _expand(translator: Translator, plan: JavaObject) -> Translated:
     return Translated(UnionAll(branches), tuple(items(plan.output())))
 
 
+def _constant(translator: Translator, plan: JavaObject) -> Translated:
+    """Rows that no table has a part in: Spark computes them once."""
+    attributes = tuple(items(plan.output()))
+    frame = translator.catalyst.dataframe(plan)
+    fields = tuple(
+        Field(str(a.name()), type_text(a.dataType()), bool(a.nullable())) for a in attributes
+    )
+    frame = frame.toDF(*(f"c{i}" for i in range(len(fields))))
+    columns = [_stored(frame[f"c{i}"], f.type).alias(f"c{i}") for i, f in enumerate(fields)]
+    table = frame.select(*columns).toArrow()
+    return Translated(Constant(Schema(fields), Relation.of(table)), attributes)
+
+
+def _stored(column: SparkColumn, type_: str) -> SparkColumn:
+    """Year-month intervals are stored as numbers of months."""
+    is_months = type_.startswith("interval") and ("year" in type_ or "month" in type_)
+    return column.cast("interval month").cast("int") if is_months else column
+
+
+def _with_cte(translator: Translator, plan: JavaObject) -> Translated:
+    for definition in items(plan.cteDefs()):
+        translator.definitions[definition.id()] = translator.translate(definition.child())
+    return translator.translate(plan.plan())
+
+
+def _cte_reference(translator: Translator, plan: JavaObject) -> Translated:
+    found = translator.definitions.get(plan.cteId())
+    if found is None:
+        raise unsupported("a recursive common table expression", plan)
+    return Translated(found.term, tuple(items(plan.output())))
+
+
 def _same(translator: Translator, plan: JavaObject) -> Translated:
     """An order or a distribution of rows, which a bag does not have."""
     return translator.translate(plan.child())
@@ -308,10 +295,22 @@ TRANSLATIONS: Mapping[str, Callable[[Translator, JavaObject], Translated]] = {
     "Project": _project,
     "Filter": _filter,
     "Union": _union,
-    "Join": _join,
+    "Join": join,
     "Aggregate": _aggregate,
     "Generate": _generate,
+    "ArrowEvalPython": _evaluate,
+    "BatchEvalPython": _evaluate,
     "Expand": _expand,
+    "Window": window,
+    "WindowGroupLimit": group_limit,
+    "GlobalLimit": limit,
+    "Offset": limit,
+    "LocalLimit": _same,
+    "LocalRelation": _constant,
+    "OneRowRelation": _constant,
+    "Range": _constant,
+    "WithCTE": _with_cte,
+    "CTERelationRef": _cte_reference,
     "Sort": _same,
     "Repartition": _same,
     "RepartitionByExpression": _same,

@@ -7,21 +7,41 @@ multiplies them, and 1 · 1 = 1. Maps and unions add weights, so nothing is know
 
 from __future__ import annotations
 
-from rekindle.calculus.terms import Aggregate, Distinct, Filter, Join, Term
+from rekindle.calculus.bodies import Measures
+from rekindle.calculus.terms import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    PerGroup,
+    SemiJoin,
+    Term,
+)
 
 
 def is_set(term: Term) -> bool:
     """No row of the term's value weighs anything but one.
 
-    >>> from rekindle.calculus.schema import Schema
-    >>> from rekindle.calculus.terms import Source
-    >>> t = Source("t", Schema.of(x="int"))
-    >>> is_set(t), is_set(Distinct(t))
-    (False, True)
+        >>> from rekindle.calculus.schema import Schema
+        >>> from rekindle.calculus.bodies import Measures
+    from rekindle.calculus.terms import (
+        Aggregate,
+        Distinct,
+        Filter,
+        Join,
+        PerGroup,
+        SemiJoin,
+        Term,
+    )
+        >>> t = Source("t", Schema.of(x="int"))
+        >>> is_set(t), is_set(Distinct(t))
+        (False, True)
     """
     match term:
-        case Distinct() | Aggregate():
+        case Distinct() | Aggregate() | PerGroup(body=Measures()):
             return True
+        case SemiJoin():
+            return is_set(term.left)
         case Filter() | Join():
             return all(map(is_set, term.children))
         case _:

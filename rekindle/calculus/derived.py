@@ -1,0 +1,321 @@
+"""Operators that are defined by simpler ones.
+
+A definition is a term over the placeholders `LEFT` and `RIGHT`, so it is of constant size and its
+inputs are shared however often it names them. The incremental form of a derived operator is that
+of its definition; nothing is derived twice.
+
+    a ⋉ b          = a ⋈ distinct(keys of b)
+    a ⋉_θ b        = a ⋈ distinct(the values of a that θ reads, which have a match)
+    a ▷ b          = a − a ⋉ b
+    a ⟕ b          = a ⋈ b + (a ▷ b) × NULLs
+    γ[k; m, n](a)  = γ[k; m](a) ⋈_k γ[k; n](a)
+    γ[k; f(distinct x)](a) = γ[k; f(x)](distinct(π[k, x](a)))
+
+Several conditions of a semi join are alternatives: the values that match are those that match by
+any of them. This is how NOT IN keeps its keys: x = y, or x is NULL, or y is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from rekindle.calculus.bodies import Measures
+from rekindle.calculus.scalars import Column, Literal, Scalar, row_of
+from rekindle.calculus.schema import Field, Schema
+from rekindle.calculus.terms import (
+    Aggregate,
+    AggregateFunction,
+    Answer,
+    Condition,
+    Distinct,
+    Filter,
+    First,
+    Join,
+    Linearity,
+    Map,
+    Measure,
+    Negate,
+    OuterJoin,
+    Padded,
+    PerGroup,
+    SemiJoin,
+    Source,
+    Term,
+    UnionAll,
+    Values,
+)
+from rekindle.errors import DefinitionError
+
+LEFT = "·left"
+RIGHT = "·right"
+
+Named = tuple[str, Scalar]
+
+
+def definition(term: Term) -> Term:
+    """The term over `LEFT` and `RIGHT` that a derived operator stands for."""
+    match term:
+        case SemiJoin():
+            return _semi_join(term)
+        case OuterJoin():
+            return _outer_join(term)
+        case Aggregate() if term.linearity is Linearity.DERIVED:
+            return _aggregate(term)
+    raise DefinitionError(f"{type(term).__name__} is not a derived operator")
+
+
+def _columns(schema: Schema, offset: int = 0) -> tuple[Column, ...]:
+    return tuple(Column(offset + i, f.type, f.nullable) for i, f in enumerate(schema))
+
+
+def _kept(schema: Schema, offset: int = 0) -> tuple[Named, ...]:
+    return tuple(zip(schema.names, _columns(schema, offset), strict=True))
+
+
+# ---- semi joins --------------------------------------------------------------------------------
+
+
+def _semi_join(term: SemiJoin) -> Term:
+    left, right = Source(LEFT, term.left.schema), Source(RIGHT, term.right.schema)
+    matched = _matched(left, right, term.conditions)
+    match term.answer:
+        case Answer.MATCHED:
+            return matched
+        case Answer.UNMATCHED:
+            return UnionAll((left, Negate(matched)))
+        case Answer.MARKED:
+            kept = _kept(left.schema)
+            unmatched = UnionAll((left, Negate(matched)))
+            return UnionAll(
+                tuple(
+                    Map(part, (*kept, ("exists", Literal(answer, "boolean"))))
+                    for part, answer in ((matched, True), (unmatched, False))
+                )
+            )
+
+
+def _matched(left: Source, right: Source, conditions: Sequence[Condition]) -> Term:
+    """The left rows with a match, as often as they are there."""
+    if len(conditions) == 1 and _is_plain(conditions[0]):
+        (condition,) = conditions
+        names = [(f"key{i}", key) for i, key in enumerate(condition.right_keys)]
+        rows = _filtered(right, condition.right_predicate)
+        keys = Distinct(Map(rows, (*names, *(() if names else (_ONE,)))))
+        lookups = _columns(keys.schema)[: len(names)]
+        return Map(Join(left, keys, condition.left_keys, lookups), _kept(left.schema))
+    width = len(left.schema)
+    read = sorted({i for condition in conditions for i in _left_references(condition) if i < width})
+    fields = [left.schema.fields[i] for i in read]
+    values = tuple(_with_match(left, right, condition, read) for condition in conditions)
+    matching = Distinct(values[0] if len(values) == 1 else UnionAll(values))
+    here = [Column(i, f.type, f.nullable) for i, f in zip(read, fields, strict=True)]
+    there = list(_columns(Schema(tuple(fields))))
+    keys_here, keys_there = ((row_of(here),), (row_of(there),)) if read else ((), ())
+    return Map(Join(left, matching, keys_here, keys_there), _kept(left.schema))
+
+
+_ONE: Named = ("one", Literal(1, "int"))
+
+
+def _is_plain(condition: Condition) -> bool:
+    return condition.residual is None and condition.left_predicate is None
+
+
+def _left_references(condition: Condition) -> Iterable[int]:
+    for scalar in (*condition.left_keys, condition.residual, condition.left_predicate):
+        if scalar is not None:
+            yield from scalar.references
+
+
+def _with_match(left: Source, right: Source, condition: Condition, read: Sequence[int]) -> Term:
+    """The values of the columns `read` that have a match by the condition; not distinct."""
+    width = len(left.schema)
+    in_right = {i - width for i in _residual_references(condition) if i >= width}
+    in_right.update(*(key.references for key in condition.right_keys))
+    in_left = set(_left_references(condition)) & set(range(width)) | set(read)
+    ours = _masked(_filtered(left, condition.left_predicate), in_left)
+    theirs = _masked(_filtered(right, condition.right_predicate), in_right)
+    pairs = Join(ours, theirs, condition.left_keys, condition.right_keys, condition.residual)
+    kept = [(left.schema.names[i], Column(i, *_type_of(left, i))) for i in read]
+    return Map(pairs, tuple(kept) or (_ONE,))
+
+
+def _residual_references(condition: Condition) -> frozenset[int]:
+    return frozenset() if condition.residual is None else condition.residual.references
+
+
+def _masked(term: Term, needed: set[int]) -> Term:
+    """The distinct values of the needed columns, in their places; the other columns are NULL.
+
+    A residual is opaque and reads columns by their places, so those stay as they are.
+    """
+    outputs: list[Named] = []
+    for i, field in enumerate(term.schema):
+        kept = i in needed
+        outputs.append(
+            (
+                field.name,
+                Column(i, field.type, field.nullable) if kept else Literal(None, field.type),
+            )
+        )
+    return Distinct(Map(term, tuple(outputs)))
+
+
+def _type_of(term: Term, position: int) -> tuple[str, bool]:
+    field = term.schema.fields[position]
+    return field.type, field.nullable
+
+
+def _filtered(term: Term, predicate: Scalar | None) -> Term:
+    return term if predicate is None else Filter(term, predicate)
+
+
+# ---- outer joins -------------------------------------------------------------------------------
+
+
+def _outer_join(term: OuterJoin) -> Term:
+    left, right = Source(LEFT, term.left.schema), Source(RIGHT, term.right.schema)
+    width = len(left.schema)
+    inner = Join(left, right, term.left_keys, term.right_keys, term.residual)
+    nulls_right = tuple((f.name, Literal(None, f.type)) for f in right.schema)
+    condition = Condition(term.left_keys, term.right_keys, term.residual)
+    alone = SemiJoin(left, right, (condition,), Answer.UNMATCHED)
+    parts: list[Term] = [inner, Map(alone, (*_kept(left.schema), *nulls_right))]
+    if term.padded is Padded.BOTH:
+        nulls_left = tuple((f.name, Literal(None, f.type)) for f in left.schema)
+        parts.append(
+            Map(_right_alone(term, left, right, inner, width), (*nulls_left, *_kept(right.schema)))
+        )
+    return UnionAll(tuple(parts))
+
+
+def _right_alone(term: OuterJoin, left: Source, right: Source, inner: Join, width: int) -> Term:
+    """The right rows without a match."""
+    if term.residual is None:
+        condition = Condition(term.right_keys, term.left_keys)
+        return SemiJoin(right, left, (condition,), Answer.UNMATCHED)
+    # The residual reads the left columns first, so the sides cannot be swapped below it.
+    read = sorted(
+        {i - width for i in term.residual.references if i >= width}.union(
+            *(key.references for key in term.right_keys)
+        )
+    )
+    in_left = {i for i in term.residual.references if i < width}.union(
+        *(key.references for key in term.left_keys)
+    )
+    pairs = Join(
+        _masked(left, in_left),
+        _masked(right, set(read)),
+        term.left_keys,
+        term.right_keys,
+        term.residual,
+    )
+    fields = [right.schema.fields[i] for i in read]
+    kept = [
+        (f.name, Column(width + i, f.type, f.nullable)) for i, f in zip(read, fields, strict=True)
+    ]
+    matching = Distinct(Map(pairs, tuple(kept) or (_ONE,)))
+    here = [Column(i, f.type, f.nullable) for i, f in zip(read, fields, strict=True)]
+    there = list(_columns(Schema(tuple(fields))))
+    keys_here, keys_there = ((row_of(here),), (row_of(there),)) if read else ((), ())
+    matched = Map(Join(right, matching, keys_here, keys_there), _kept(right.schema))
+    return UnionAll((right, Negate(matched)))
+
+
+# ---- aggregates --------------------------------------------------------------------------------
+
+
+def _aggregate(term: Aggregate) -> Term:
+    """One part for each way of computing, joined on the keys; every part has the same groups."""
+    source = Source(LEFT, term.child.schema)
+    parts = list(_parts(source, term))
+    keys = len(term.keys)
+    names = [measure.name for part, measures in parts for measure in measures]
+    joined = reduce(lambda a, b: _joined_on_keys(a, b, keys), (part for part, _ in parts))
+    places: dict[int, int] = {}
+    position = keys
+    for _, measures in parts:
+        for measure in measures:
+            places[id(measure)] = position
+            position += 1
+    assert len(names) == len(term.measures)
+    outputs = _kept(Schema(term.schema.fields[:keys])) + tuple(
+        (m.name, Column(places[id(m)], m.type, m.nullable)) for m in term.measures
+    )
+    return Map(joined, outputs)
+
+
+def _joined_on_keys(left: Term, right: Term, keys: int) -> Term:
+    """Both parts' measures beside the keys."""
+    ours, theirs = (_columns(Schema(part.schema.fields[:keys])) for part in (left, right))
+    on = ((row_of(ours),), (row_of(theirs),)) if keys else ((), ())
+    joined = Join(left, right, *on)
+    width = len(left.schema)
+    measures = Schema(right.schema.fields[keys:])
+    return Map(joined, (*_kept(left.schema), *_kept(measures, width + keys)))
+
+
+def _parts(source: Source, term: Aggregate) -> Iterable[tuple[Term, Sequence[Measure]]]:
+    linear = [m for m in term.measures if m.is_linear]
+    ordered = [m for m in term.measures if m.order is not None]
+    whole = [m for m in term.measures if _needs_all(m)]
+    if linear:
+        yield Aggregate(source, term.keys, tuple(linear)), linear
+    if whole:
+        whole += ordered
+        yield _grouped(source, term.keys, whole, None), whole
+    else:
+        for measure in ordered:
+            yield _grouped(source, term.keys, [measure], measure.order), [measure]
+    distinct: dict[tuple[str, ...], list[Measure]] = {}
+    for measure in term.measures:
+        if measure.values is Values.DISTINCT and measure.order is None:
+            distinct.setdefault(tuple(a.text for a in measure.arguments), []).append(measure)
+    for measures in distinct.values():
+        yield _over_distinct(source, term.keys, measures), measures
+
+
+def _needs_all(measure: Measure) -> bool:
+    return (
+        measure.function is AggregateFunction.OTHER
+        and measure.values is Values.ALL
+        and measure.order is None
+    )
+
+
+def _grouped(
+    source: Term, keys: Sequence[Named], measures: Sequence[Measure], order: Scalar | None
+) -> PerGroup:
+    """Measures that Spark computes from a group's rows, of which only what they read is kept."""
+    outputs = list(keys)
+    if order is not None:
+        outputs.append(("order", order))
+    moved = []
+    for measure in measures:
+        arguments = []
+        for argument in measure.arguments:
+            arguments.append(Column(len(outputs), argument.type, argument.nullable))
+            outputs.append((f"argument{len(outputs)}", argument))
+        moved.append(replace(measure, arguments=tuple(arguments), order=None))
+    fields = Schema(tuple(Field(name, key.type, key.nullable) for name, key in keys))
+    return PerGroup(
+        Map(source, tuple(outputs)),
+        tuple(range(len(keys))),
+        Measures(fields, tuple(moved)),
+        None if order is None else First(len(keys), 1),
+    )
+
+
+def _over_distinct(source: Source, keys: Sequence[Named], measures: Sequence[Measure]) -> Term:
+    """Measures of the distinct values of their common arguments."""
+    arguments = measures[0].arguments
+    outputs = (*keys, *((f"argument{i}", a) for i, a in enumerate(arguments)))
+    values = Distinct(Map(source, outputs))
+    columns = _columns(values.schema)
+    named = tuple((name, columns[i]) for i, (name, _) in enumerate(keys))
+    inner = tuple(replace(m, arguments=columns[len(keys) :], values=Values.ALL) for m in measures)
+    if all(measure.is_linear for measure in inner):
+        return Aggregate(values, named, inner)
+    return _grouped(values, named, inner, None)

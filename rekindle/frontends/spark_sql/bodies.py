@@ -1,0 +1,113 @@
+"""What Spark makes of the rows of one group: windows and the first rows in an order.
+
+`expressions` and `order` refer to `inputs`, the attributes of the group's columns. Aggregates over
+a group's rows are measures of the calculus, with `CatalystAggregate` as their last step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rekindle.calculus.schema import Field, Schema
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, fingerprint, type_text
+
+
+@dataclass(frozen=True, slots=True)
+class CatalystAggregate:
+    """An `AggregateExpression` of Spark over the arguments `inputs`."""
+
+    text: str
+    expression: JavaObject = field(compare=False, repr=False)
+    inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalystWindow:
+    """Each row of the group with the values of window functions appended."""
+
+    text: str
+    schema: Schema
+    display: str = field(compare=False)
+    expressions: tuple[JavaObject, ...] = field(compare=False, repr=False)
+    order: tuple[JavaObject, ...] = field(compare=False, repr=False)
+    inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalystTop:
+    """The rows of the group whose rank in `order` is above `offset` and at most `last`.
+
+    `rank` is a ranking function of Spark: row_number() for LIMIT, also rank() for windows.
+    """
+
+    text: str
+    schema: Schema
+    offset: int
+    last: int
+    display: str = field(compare=False)
+    rank: JavaObject = field(compare=False, repr=False)
+    order: tuple[JavaObject, ...] = field(compare=False, repr=False)
+    inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+
+def window(
+    catalyst: Catalyst,
+    expressions: Sequence[JavaObject],
+    order: Sequence[JavaObject],
+    inputs: Sequence[JavaObject],
+) -> CatalystWindow:
+    """Named window expressions in one order, over rows of `inputs`."""
+    return CatalystWindow(
+        text="window:" + _identity(catalyst, [*(e.child() for e in expressions), *order], inputs),
+        schema=_schema([*inputs, *(e.toAttribute() for e in expressions)]),
+        display=", ".join(str(e.child().windowFunction().sql()) for e in expressions),
+        expressions=tuple(expressions),
+        order=tuple(order),
+        inputs=tuple(inputs),
+    )
+
+
+def top(
+    catalyst: Catalyst,
+    rank: JavaObject,
+    order: Sequence[JavaObject],
+    inputs: Sequence[JavaObject],
+    offset: int,
+    last: int,
+) -> CatalystTop:
+    """The rows with rank in (offset, last]."""
+    words = ", ".join(str(o.sql()) for o in order)
+    return CatalystTop(
+        text=f"top {offset} {last}:" + _identity(catalyst, [rank, *order], inputs),
+        schema=_schema(inputs),
+        offset=offset,
+        last=last,
+        display=f"{rank.sql()} in {offset + 1}..{last} by {words}",
+        rank=rank,
+        order=tuple(order),
+        inputs=tuple(inputs),
+    )
+
+
+def aggregate(
+    catalyst: Catalyst, expression: JavaObject, inputs: Sequence[JavaObject]
+) -> CatalystAggregate:
+    return CatalystAggregate(
+        "aggregate:" + _identity(catalyst, [expression], inputs), expression, tuple(inputs)
+    )
+
+
+def _identity(
+    catalyst: Catalyst, expressions: Sequence[JavaObject], inputs: Sequence[JavaObject]
+) -> str:
+    parts = [fingerprint(catalyst.bind(expression, inputs)) for expression in expressions]
+    parts += [type_text(attribute.dataType()) for attribute in inputs]
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:20]
+
+
+def _schema(attributes: Sequence[JavaObject]) -> Schema:
+    return Schema(
+        tuple(Field(str(a.name()), type_text(a.dataType()), bool(a.nullable())) for a in attributes)
+    )

@@ -1,0 +1,223 @@
+"""Windows and limits as functions of a group's rows.
+
+Where an order leaves rows level, Spark may take any of them first. A view must be a function of
+its tables, so here the remaining columns decide: they are added to the order wherever a result
+could depend on which of two level rows comes first, and never where they must count as level
+(rank, RANGE frames).
+
+A limit reads the beginning of an ordered trace: its order is Spark's own 64-bit sort prefix of the
+first sort expression, and rows that the prefix leaves level are sorted by Spark in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rekindle.calculus.scalars import Column
+from rekindle.calculus.terms import First, Map, PerGroup, Term
+from rekindle.frontends.spark_sql import bodies
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name, type_text
+from rekindle.frontends.spark_sql.translated import Translated, unsupported
+
+if TYPE_CHECKING:
+    from rekindle.frontends.spark_sql.translate import Translator
+
+UNLIMITED = 2**31 - 1
+_PEERS = ("Rank", "DenseRank", "PercentRank", "CumeDist")
+"""Ranking functions that give level rows the same value."""
+_PICKING = ("First", "Last", "NthValue", "CollectList", "AnyValue", "ListAgg")
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_UNSIGNED = ("StringType", "BinaryType", "FloatType", "DoubleType")
+
+
+def prefix(catalyst: Catalyst, order: JavaObject) -> JavaObject:
+    """A bigint that ascends with the order; level where the order's first 64 bits are."""
+    value = catalyst.expression("SortPrefix")(order)
+    if _is_unsigned(order.child().dataType()):
+        value = catalyst.expression("BitwiseXor")(value, catalyst.literal(f"{-(2**63)}L"))
+    if simple_name(order.direction()) == "Descending":
+        value = catalyst.expression("BitwiseNot")(value)
+    first = simple_name(order.nullOrdering()) == "NullsFirst"
+    of_null = catalyst.literal(f"{-(2**63) if first else 2**63 - 1}L")
+    return catalyst.expression("Coalesce")(catalyst.seq([value, of_null]))
+
+
+def _is_unsigned(data_type: JavaObject) -> bool:
+    kind = simple_name(data_type)
+    return kind in _UNSIGNED or (kind == "DecimalType" and data_type.precision() > 18)
+
+
+def ascending(catalyst: Catalyst, expression: JavaObject) -> JavaObject:
+    return _sort_order(catalyst, expression, "Ascending", "NullsFirst")
+
+
+def nulls_last(catalyst: Catalyst, expression: JavaObject, direction: str) -> JavaObject:
+    return _sort_order(catalyst, expression, direction, "NullsLast")
+
+
+def _sort_order(
+    catalyst: Catalyst, expression: JavaObject, direction: str, nulls: str
+) -> JavaObject:
+    return catalyst.expression("SortOrder")(
+        expression,
+        catalyst.module(f"{_EXPRESSIONS}.{direction}"),
+        catalyst.module(f"{_EXPRESSIONS}.{nulls}"),
+        catalyst.seq(()),
+    )
+
+
+def total_order(
+    catalyst: Catalyst, order: Sequence[JavaObject], attributes: Sequence[JavaObject]
+) -> list[JavaObject]:
+    """The order, and after it every column that it does not name and that can be ordered."""
+    named = {
+        o.child().exprId().id() for o in order if simple_name(o.child()) == "AttributeReference"
+    }
+    orderable = catalyst.module(f"{_EXPRESSIONS}.RowOrdering").isOrderable
+    rest = [
+        ascending(catalyst, a)
+        for a in attributes
+        if a.exprId().id() not in named and orderable(a.dataType())
+    ]
+    return [*order, *rest]
+
+
+# ---- limits ------------------------------------------------------------------------------------
+
+
+def limit(translator: Translator, plan: JavaObject) -> Translated:
+    """ORDER BY, LIMIT and OFFSET together, or any of the latter alone."""
+    last, offset, node = UNLIMITED, 0, plan
+    while True:
+        kind = simple_name(node)
+        if kind == "GlobalLimit" and offset == 0:
+            last = min(last, int(node.limitExpr().eval(None)))
+        elif kind == "Offset" and offset == 0:
+            offset = int(node.offsetExpr().eval(None))
+            last = min(last + offset, UNLIMITED)
+        elif kind != "LocalLimit":
+            break
+        node = node.child()
+    if simple_name(node) == "Project" and simple_name(node.child()) == "Sort":
+        chosen = _top(translator, node.child(), offset, last)
+        return translator.map(chosen, items(node.projectList()))
+    return _top(translator, node, offset, last)
+
+
+def _top(translator: Translator, node: JavaObject, offset: int, last: int) -> Translated:
+    catalyst = translator.catalyst
+    order: list[JavaObject] = []
+    if simple_name(node) == "Sort":
+        order, node = items(node.order()), node.child()
+    child = translator.translate(node)
+    rank = catalyst.expression("RowNumber")()
+    total = total_order(catalyst, order, child.attributes)
+    return _first(translator, child, (), rank, total, offset, last)
+
+
+def group_limit(translator: Translator, plan: JavaObject) -> Translated:
+    """The rows of each window partition that a filter on their rank can leave."""
+    child = translator.translate(plan.child())
+    child, keys = _with_keys(translator, child, items(plan.partitionSpec()))
+    order = items(plan.orderSpec())
+    rank = plan.rankLikeFunction()
+    if simple_name(rank) == "RowNumber":
+        order = total_order(translator.catalyst, order, child.attributes)
+    return _first(translator, child, keys, rank, order, 0, int(plan.limit()))
+
+
+def _first(
+    translator: Translator,
+    child: Translated,
+    keys: tuple[int, ...],
+    rank: JavaObject,
+    order: Sequence[JavaObject],
+    offset: int,
+    last: int,
+) -> Translated:
+    """The rows of rank in (offset, last] of each group, read from the beginning of its order."""
+    catalyst = translator.catalyst
+    attributes = child.attributes
+    kept = [(str(a.name()), translator.scalar(a, attributes)) for a in attributes]
+    term: Term = child.term
+    first = None
+    inputs = attributes
+    if order and last < UNLIMITED and simple_name(rank) != "DenseRank":
+        value = translator.scalar(prefix(catalyst, order[0]), attributes)
+        term = Map(term, (*kept, ("order", value)))
+        inputs = (*attributes, catalyst.attribute("order", "bigint"))
+        first = First(len(attributes), last)
+    body = bodies.top(catalyst, rank, order, inputs, offset, last)
+    columns = tuple((name, scalar) for name, scalar in kept)
+    return Translated(Map(PerGroup(term, keys, body, first), columns), attributes)
+
+
+# ---- windows -----------------------------------------------------------------------------------
+
+
+def window(translator: Translator, plan: JavaObject) -> Translated:
+    child = translator.translate(plan.child())
+    width = len(child.attributes)
+    order = items(plan.orderSpec())
+    keyed, keys = _with_keys(translator, child, items(plan.partitionSpec()))
+    expressions = items(plan.windowExpressions())
+    for expression in expressions:
+        translator.refuse_inner(expression)
+    level = [e for e in expressions if not _sees_ties(e)]
+    ranked = [e for e in expressions if _sees_ties(e)]
+    current = keyed
+    for group, total in ((level, False), (ranked, True)):
+        if group:
+            used = total_order(translator.catalyst, order, keyed.attributes) if total else order
+            body = bodies.window(translator.catalyst, group, used, current.attributes)
+            current = Translated(
+                PerGroup(current.term, keys, body),
+                (*current.attributes, *(e.toAttribute() for e in group)),
+            )
+    by_id = {a.exprId().id(): i for i, a in enumerate(current.attributes)}
+    output = [*child.attributes[:width], *(e.toAttribute() for e in expressions)]
+    fields = current.term.schema.fields
+    places = [by_id[a.exprId().id()] for a in output]
+    outputs = tuple(
+        (str(a.name()), Column(i, fields[i].type, fields[i].nullable))
+        for a, i in zip(output, places, strict=True)
+    )
+    return Translated(Map(current.term, outputs), tuple(output))
+
+
+def _sees_ties(named: JavaObject) -> bool:
+    """Can the value depend on which of two level rows comes first?"""
+    expression = named.child()
+    if simple_name(expression) != "WindowExpression":
+        raise unsupported("an expression around a window function", named)
+    function = expression.windowFunction()
+    if simple_name(function) == "AggregateExpression":
+        function = function.aggregateFunction()
+    if simple_name(function) in _PEERS:
+        return False
+    frame = expression.windowSpec().frameSpecification()
+    is_range = simple_name(frame.frameType()) == "RangeFrame"
+    return not is_range or simple_name(function) in _PICKING
+
+
+def _with_keys(
+    translator: Translator, child: Translated, expressions: Sequence[JavaObject]
+) -> tuple[Translated, tuple[int, ...]]:
+    """The rows with a column for each expression, and where these columns are."""
+    places = {a.exprId().id(): i for i, a in enumerate(child.attributes)}
+    outputs = [(str(a.name()), translator.scalar(a, child.attributes)) for a in child.attributes]
+    attributes = list(child.attributes)
+    keys = []
+    for i, expression in enumerate(expressions):
+        if simple_name(expression) == "AttributeReference":
+            keys.append(places[expression.exprId().id()])
+            continue
+        keys.append(len(outputs))
+        outputs.append((f"key{i}", translator.scalar(expression, child.attributes)))
+        attributes.append(
+            translator.catalyst.attribute(f"key{i}", type_text(expression.dataType()))
+        )
+    if len(attributes) == len(child.attributes):
+        return child, tuple(keys)
+    return Translated(Map(child.term, tuple(outputs)), tuple(attributes)), tuple(keys)

@@ -1,0 +1,97 @@
+"""Scalar subqueries as joins.
+
+Catalyst turns a correlated scalar subquery into a join and leaves an uncorrelated one inside the
+expression. Here it becomes a join too: the expression's rows beside the subquery's one row. Every
+row of the outer query then follows a change of that one value, as it must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
+
+_PLANS = "org.apache.spark.sql.catalyst.plans"
+
+
+def without_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObject | None:
+    """An equal plan whose root has no scalar subquery in its expressions; None if it has none."""
+    kind = simple_name(plan)
+    found: list[JavaObject] = []
+    for expression in items(plan.expressions()):
+        _collect(expression, found)
+    if not found:
+        return None
+    if kind == "Join":
+        left, replaced = _beside(catalyst, plan.left(), found)
+        condition = catalyst.some(_replace(catalyst, plan.condition().get(), replaced))
+        joined = catalyst.plan("Join")(left, plan.right(), plan.joinType(), condition, plan.hint())
+        return _project(catalyst, items(plan.output()), joined)
+    child, replaced = _beside(catalyst, plan.child(), found)
+    match kind:
+        case "Filter":
+            condition = _replace(catalyst, plan.condition(), replaced)
+            filtered = catalyst.plan("Filter")(condition, child)
+            return _project(catalyst, items(plan.output()), filtered)
+        case "Project":
+            return _project(
+                catalyst,
+                [_replace(catalyst, e, replaced) for e in items(plan.projectList())],
+                child,
+            )
+        case "Aggregate":
+            groups, results = (
+                catalyst.seq(_replace(catalyst, e, replaced) for e in items(expressions))
+                for expressions in (plan.groupingExpressions(), plan.aggregateExpressions())
+            )
+            return catalyst.plan("Aggregate")(groups, results, child, plan.hint())
+    return None
+
+
+def _collect(expression: JavaObject, found: list[JavaObject]) -> None:
+    if simple_name(expression) == "ScalarSubquery":
+        if not any(known.semanticEquals(expression) for known in found):
+            found.append(expression)
+        return
+    for child in items(expression.children()):
+        _collect(child, found)
+
+
+def _beside(
+    catalyst: Catalyst, child: JavaObject, subqueries: Sequence[JavaObject]
+) -> tuple[JavaObject, list[tuple[JavaObject, JavaObject]]]:
+    """The child joined with the one row of each subquery, and the column that each became."""
+    hint = catalyst.module(f"{_PLANS}.logical.JoinHint").NONE()
+    replaced = []
+    for subquery in subqueries:
+        plan = subquery.plan()
+        kind = catalyst.module(f"{_PLANS}.{_join_type(plan)}")
+        child = catalyst.plan("Join")(child, plan, kind, catalyst.none(), hint)
+        replaced.append((subquery, plan.output().head()))
+    return child, replaced
+
+
+def _join_type(plan: JavaObject) -> str:
+    """One row for certain, at most one, or possibly several, which is an error."""
+    bottom = plan
+    while simple_name(bottom) == "Project":
+        bottom = bottom.child()
+    if simple_name(bottom) == "Aggregate" and not items(bottom.groupingExpressions()):
+        return "Inner"
+    most = option(plan.maxRows())
+    return "LeftOuter" if most is not None and int(most) <= 1 else "LeftSingle"
+
+
+def _replace(
+    catalyst: Catalyst, expression: JavaObject, replaced: Sequence[tuple[JavaObject, JavaObject]]
+) -> JavaObject:
+    def change(node: JavaObject) -> JavaObject | None:
+        if simple_name(node) != "ScalarSubquery":
+            return None
+        return next(column for known, column in replaced if known.semanticEquals(node))
+
+    return catalyst.transform(expression, change)
+
+
+def _project(catalyst: Catalyst, columns: Sequence[JavaObject], plan: JavaObject) -> JavaObject:
+    return catalyst.plan("Project")(catalyst.seq(columns), plan)

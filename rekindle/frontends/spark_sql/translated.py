@@ -1,0 +1,43 @@
+"""What translating a plan gives, and how a plan that has no term is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rekindle.calculus.terms import Term
+from rekindle.errors import UnsupportedError
+from rekindle.frontends.spark_sql.jvm import JavaObject, items, position, simple_name
+
+NEXT = "see docs/reference.md for what can stand in a materialized view"
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A term, with the Catalyst attribute of each of its columns."""
+
+    term: Term
+    attributes: tuple[JavaObject, ...]
+
+
+def unsupported(words: str, *nodes: JavaObject) -> UnsupportedError:
+    """The refusal of a construct, with its place in the query."""
+    found = [inner for node in nodes for e in _expressions(node) for inner in _inside(e)]
+    joins = [node for node in nodes if simple_name(node) == "Join"]
+    where = position(*joins, *found, *nodes)
+    return UnsupportedError(
+        f"{words} is not maintained incrementally yet",
+        detail=f"at {where} of the view's query" if where else "in the view's query",
+        hint=NEXT,
+    )
+
+
+def _expressions(node: JavaObject) -> list[JavaObject]:
+    is_plan = ".plans." in str(node.getClass().getName())
+    return items(node.expressions()) if is_plan else items(node.children())
+
+
+def _inside(expression: JavaObject) -> Iterator[JavaObject]:
+    yield expression
+    for child in items(expression.children()):
+        yield from _inside(child)

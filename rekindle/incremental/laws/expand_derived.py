@@ -1,0 +1,31 @@
+"""Step 3b: a derived operator is its definition: ↑op(a, b) = ↑(its definition)(a, b).
+
+The definition names its inputs as often as it likes; in the circuit each stays one node.
+"""
+
+from __future__ import annotations
+
+from rekindle.calculus.derived import LEFT, RIGHT, definition
+from rekindle.calculus.terms import Linearity, Source, Term
+from rekindle.incremental.stream import Apply, Stream
+from rekindle.incremental.traversal import transform
+
+
+def expand_derived(stream: Stream) -> Stream:
+    """The circuit with every derived operator replaced, also inside definitions."""
+    return transform(stream, _expand)
+
+
+def _expand(node: Stream) -> Stream:
+    if not isinstance(node, Apply) or node.operator.linearity is not Linearity.DERIVED:
+        return node
+    given = dict(zip((LEFT, RIGHT), node.inputs, strict=False))
+    return expand_derived(_lifted(definition(node.operator), given))
+
+
+def _lifted(term: Term, given: dict[str, Stream]) -> Stream:
+    if isinstance(term, Source):
+        return given[term.name]
+    if not term.children:
+        raise AssertionError("a definition has no leaves of its own")
+    return Apply(term, tuple(_lifted(child, given) for child in term.children))

@@ -1,0 +1,163 @@
+"""Bodies of groups as logical plans.
+
+The rows of all touched groups, before and after a change, are one relation: a column `MOMENT` says
+which they are, and takes part in the grouping. One plan therefore gives the old results and the
+new ones, and Spark plans it once for as long as the node lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rekindle.calculus.bodies import Measures
+from rekindle.calculus.scalars import Column
+from rekindle.calculus.terms import Body, Measure
+from rekindle.errors import RekindleError
+from rekindle.frontends.spark_sql.bodies import CatalystAggregate, CatalystTop, CatalystWindow
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
+from rekindle.kernels.regroup import MOMENT
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+
+
+class Bodies:
+    """Builds the plans of one session."""
+
+    def __init__(self, catalyst: Catalyst) -> None:
+        self._catalyst = catalyst
+
+    def attributes(self, types: Sequence[str]) -> tuple[JavaObject, ...]:
+        """Fresh attributes of a group's rows: the moment, then the columns."""
+        catalyst = self._catalyst
+        columns = (catalyst.attribute(f"c{i}", type_) for i, type_ in enumerate(types))
+        return (catalyst.attribute(MOMENT, "bigint"), *columns)
+
+    def plan(
+        self,
+        body: Body,
+        keys: Sequence[int],
+        rows: JavaObject,
+        attributes: Sequence[JavaObject],
+    ) -> JavaObject:
+        """The plan that gives the moment and the body's columns, from a plan of `attributes`."""
+        moment, *columns = attributes
+        groups = [moment, *(columns[i] for i in keys)]
+        match body:
+            case Measures():
+                return self._measures(body, groups, columns, rows)
+            case CatalystWindow():
+                moved = self._moved(body.inputs, columns)
+                expressions = [self._renamed(e, moved) for e in body.expressions]
+                order = [self._rebased(o, moved) for o in body.order]
+                plan = self._window(expressions, groups, order, rows)
+                outputs = [*columns, *(e.toAttribute() for e in expressions)]
+                return self._project([moment, *outputs], plan)
+            case CatalystTop():
+                return self._top(body, moment, groups, columns, rows)
+        raise RekindleError(f"Spark cannot compute the groups of {body.text}")
+
+    def total(
+        self, body: Measures, rows: JavaObject, attributes: Sequence[JavaObject]
+    ) -> JavaObject:
+        """The measures of all rows as one group, without a moment; a row over no rows too."""
+        return self._measures(body, [], attributes[1:], rows)
+
+    def _measures(
+        self,
+        body: Measures,
+        groups: Sequence[JavaObject],
+        columns: Sequence[JavaObject],
+        rows: JavaObject,
+    ) -> JavaObject:
+        results = [self._alias(self._aggregate(m, columns)) for m in body.measures]
+        catalyst = self._catalyst
+        return catalyst.plan("Aggregate")(
+            catalyst.seq(groups), catalyst.seq([*groups, *results]), rows, catalyst.none()
+        )
+
+    def _aggregate(self, measure: Measure, columns: Sequence[JavaObject]) -> JavaObject:
+        finish = measure.finish
+        if not isinstance(finish, CatalystAggregate):
+            raise RekindleError(f"Spark cannot compute the aggregate {measure.name}")
+        places = [a.position for a in measure.arguments if isinstance(a, Column)]
+        return self._rebased(
+            finish.expression, self._moved(finish.inputs, [columns[i] for i in places])
+        )
+
+    def _top(
+        self,
+        body: CatalystTop,
+        moment: JavaObject,
+        groups: Sequence[JavaObject],
+        columns: Sequence[JavaObject],
+        rows: JavaObject,
+    ) -> JavaObject:
+        catalyst = self._catalyst
+        moved = self._moved(body.inputs, columns)
+        order = [self._rebased(o, moved) for o in body.order]
+        rank = self._rebased(body.rank, moved)
+        frames = catalyst.class_(_EXPRESSIONS + ".SpecifiedWindowFrame")
+        frame = frames(
+            catalyst.module(_EXPRESSIONS + ".RowFrame"),
+            catalyst.module(_EXPRESSIONS + ".UnboundedPreceding"),
+            catalyst.module(_EXPRESSIONS + ".CurrentRow"),
+        )
+        specification = catalyst.expression("WindowSpecDefinition")(
+            catalyst.seq(groups), catalyst.seq(order), frame
+        )
+        ranked = self._alias(catalyst.expression("WindowExpression")(rank, specification))
+        plan = self._window([ranked], groups, order, rows)
+        within = catalyst.expression("And")(
+            catalyst.expression("GreaterThan")(
+                ranked.toAttribute(), catalyst.literal(str(body.offset))
+            ),
+            catalyst.expression("LessThanOrEqual")(
+                ranked.toAttribute(), catalyst.literal(str(body.last))
+            ),
+        )
+        return self._project([moment, *columns], catalyst.plan("Filter")(within, plan))
+
+    # ---- expressions -----------------------------------------------------------------------
+
+    def _window(
+        self,
+        expressions: Sequence[JavaObject],
+        groups: Sequence[JavaObject],
+        order: Sequence[JavaObject],
+        rows: JavaObject,
+    ) -> JavaObject:
+        catalyst = self._catalyst
+        return catalyst.plan("Window")(
+            catalyst.seq(expressions),
+            catalyst.seq(groups),
+            catalyst.seq(order),
+            rows,
+            catalyst.none(),
+        )
+
+    def _project(self, columns: Sequence[JavaObject], plan: JavaObject) -> JavaObject:
+        return self._catalyst.plan("Project")(self._catalyst.seq(columns), plan)
+
+    def _alias(self, expression: JavaObject) -> JavaObject:
+        fresh = self._catalyst.module(_EXPRESSIONS + ".NamedExpression").newExprId()
+        return self._catalyst.alias(expression, "result", fresh)
+
+    def _renamed(self, named: JavaObject, moved: Mapping[int, JavaObject]) -> JavaObject:
+        """The named expression over other columns, under a fresh name."""
+        return self._alias(self._rebased(named.child(), moved))
+
+    @staticmethod
+    def _moved(
+        inputs: Sequence[JavaObject], columns: Sequence[JavaObject]
+    ) -> dict[int, JavaObject]:
+        return {
+            source.exprId().id(): column for source, column in zip(inputs, columns, strict=True)
+        }
+
+    def _rebased(self, expression: JavaObject, moved: Mapping[int, JavaObject]) -> JavaObject:
+        def change(node: JavaObject) -> JavaObject | None:
+            if simple_name(node) == "AttributeReference":
+                return moved.get(node.exprId().id(), node)
+            return None
+
+        return self._catalyst.transform(expression, change)

@@ -1,0 +1,163 @@
+"""A Spark plan on rows that are in the driver, without a Spark job.
+
+A physical plan over one partition has no exchange: its RDD is a chain of functions on iterators.
+The driver calls that chain itself, in its own thread and with a task context of its own, on a
+partition that holds the rows. Aggregates, windows, generators and Python functions all run this
+way, with Spark's own operators. Measured on 2 cores: a maximum by key 9 ms for 10 rows and 14 ms
+for 1,000; a window with three functions 12 ms; a pandas function 60 ms; a job takes 100 ms or more.
+
+The plan is made once, in a session of its own: whole-stage code generation costs more than it
+saves on small inputs, and adaptive execution would put exchanges in between.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql.types import StructField, StructType
+
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
+from rekindle.spark.segment import Channel, evaluation_error
+from rekindle.spark.types import data_type, stored
+
+_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000000",
+}
+_MEMORY = 2**33
+
+
+class LocalPlans:
+    """Plans that run in the driver of one session."""
+
+    def __init__(self, catalyst: Catalyst, channel: Channel) -> None:
+        self.catalyst = catalyst
+        self.channel = channel
+        self._session = catalyst.session.cloneSession()
+        for key, value in _SETTINGS.items():
+            self._session.conf().set(key, value)
+        self._any = catalyst.module("scala.reflect.ClassTag").Any()
+        spark_context = catalyst.spark.sparkContext._jsc.sc()
+        self._rdd = spark_context.parallelize(catalyst.seq(()), 1, self._any)
+        self._memory = catalyst.class_("org.apache.spark.memory.UnifiedMemoryManager")(
+            spark_context.conf(), _MEMORY, _MEMORY // 2, 1
+        )
+        self._attempts = itertools.count(2**40)
+        self._contexts = catalyst.module("org.apache.spark.TaskContext")
+        self._metrics = catalyst.module("org.apache.spark.executor.TaskMetrics")
+        self._lazy = catalyst.module("scala.collection.immutable.LazyList")
+        self._partition = catalyst.class_("org.apache.spark.rdd.ParallelCollectionPartition")
+        self._manager = catalyst.class_("org.apache.spark.memory.TaskMemoryManager")
+        self._constructor = (
+            catalyst.class_("java.lang.Class")
+            .forName("org.apache.spark.TaskContextImpl")
+            .getConstructors()[0]
+        )
+        self._properties = self._settings()
+
+    def prepare(
+        self,
+        attributes: Sequence[JavaObject],
+        build: Callable[[JavaObject], JavaObject],
+        types: Sequence[str],
+    ) -> LocalPlan:
+        """The plan that `build` makes of a leaf with the given attributes, ready to run.
+
+        It gives columns of `types`, in their stored form.
+        """
+        catalyst = self.catalyst
+        leaf = catalyst.class_("org.apache.spark.sql.execution.LogicalRDD")(
+            catalyst.seq(attributes),
+            self._rdd,
+            catalyst.module("org.apache.spark.sql.catalyst.plans.physical.SinglePartition"),
+            catalyst.seq(()),
+            False,
+            catalyst.none(),
+            self._session,
+            catalyst.none(),
+            catalyst.none(),
+            False,
+        )
+        dataset = catalyst.module("org.apache.spark.sql.classic.Dataset").ofRows(
+            self._session, build(leaf)
+        )
+        physical = dataset.queryExecution().executedPlan()
+        source = catalyst.class_(
+            "org.apache.spark.sql.catalyst.types.DataTypeUtils"
+        ).fromAttributes(catalyst.seq(attributes))
+        fields = [
+            StructField(f"c{i}", stored(data_type(type_)), True) for i, type_ in enumerate(types)
+        ]
+        target = catalyst.session.parseDataType(StructType(fields).json())
+        return LocalPlan(self, physical.execute(), source, target)
+
+    def run(
+        self, table: pa.Table, rdd: JavaObject, source: JavaObject, target: JavaObject
+    ) -> pa.Table:
+        manager = self._manager(self._memory, next(self._attempts))
+        context = self._context(manager)
+        self._contexts.setTaskContext(context)
+
+        def through(rows: JavaObject) -> JavaObject:
+            values = getattr(self._lazy, "from")(rows)
+            return rdd.iterator(self._partition(0, 0, values, self._any), context)
+
+        try:
+            return self.channel.exchange(table, source, through, target)
+        except (Py4JJavaError, PySparkException) as error:
+            raise evaluation_error(error) from error
+        finally:
+            context.markTaskCompleted(self.catalyst.none())
+            manager.cleanUpAllAllocatedMemory()
+            self._contexts.unset()
+
+    def _context(self, manager: JavaObject) -> JavaObject:
+        catalyst = self.catalyst
+        gateway: JavaObject = catalyst.spark.sparkContext._gateway
+        arguments = gateway.new_array(catalyst.jvm.java.lang.Object, 12)
+        given = {
+            **{0: 0, 1: 0, 2: 0, 4: 0, 5: 1},
+            3: next(self._attempts),
+            6: manager,
+            7: self._properties,
+            9: self._metrics.empty(),
+            11: catalyst.module("scala.collection.immutable.Map").empty(),
+        }
+        for position, value in given.items():
+            arguments[position] = value
+        # A Scala BigDecimal cannot pass through py4j: it is copied from Spark's own default.
+        cpus = catalyst.module("org.apache.spark.internal.config.package").CPUS_PER_TASK()
+        cpus.defaultValue().toList().copyToArray(arguments, 10)
+        return self._constructor.newInstance(arguments)
+
+    def _settings(self) -> JavaObject:
+        """The session's settings: expressions read them from the context of their task."""
+        properties = self.catalyst.jvm.java.util.Properties()
+        settings = self._session.conf().getAll()
+        iterator = settings.iterator()
+        while iterator.hasNext():
+            pair = iterator.next()
+            properties.setProperty(pair._1(), pair._2())
+        return properties
+
+
+class LocalPlan:
+    """One plan, from Arrow rows to Arrow rows."""
+
+    def __init__(
+        self, plans: LocalPlans, rdd: JavaObject, source: JavaObject, target: JavaObject
+    ) -> None:
+        self._plans = plans
+        self._rdd = rdd
+        self._source = source
+        self._target = target
+
+    def run(self, table: pa.Table) -> pa.Table:
+        """The rows that the plan gives for the rows of `table`."""
+        return self._plans.run(table, self._rdd, self._source, self._target)
