@@ -1,7 +1,7 @@
 """A view against the same query run by plain Spark on the current tables.
 
-Nothing of the engine takes part on Spark's side but the contents of the tables: they are registered
-as temporary views under their own names, and the query's text goes to `spark.sql`.
+Nothing of the engine takes part on Spark's side but the contents of the tables: in a session of its
+own they are temporary views under their own names, and the query's text goes to `spark.sql`.
 
 Rows are compared as bags. Floating point numbers are equal when they agree to a relative 1e-9, NaN
 equals NaN, and what ties leave open at a limit is accepted (see `ordering`).
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from types import TracebackType
 from typing import Any
@@ -32,17 +32,20 @@ class Difference(AssertionError):
 
 
 class Reference:
-    """Spark's side, for one state of the tables: read once, and dropped at the end of a block."""
+    """Spark's side. A block of it stands for one state of the tables, which are read once."""
 
-    def __init__(self, db: Database, tables: Iterable[str] | None = None) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
-        self._names = list(db.tables if tables is None else tables)
+        self._spark = db.spark.newSession()
+        # Few rows and many small queries: half the time of Spark's usual settings.
+        self._spark.conf.set("spark.sql.adaptive.enabled", "false")
+        self._spark.conf.set("spark.sql.shuffle.partitions", "1")
         self._frames: dict[str, DataFrame] = {}
 
     def __enter__(self) -> Reference:
-        for name in self._names:
+        for name in self._db.tables:
             contents = self._db.table(name)
-            plain = self._db.spark.createDataFrame(contents.toArrow(), contents.schema)
+            plain = self._spark.createDataFrame(contents.toArrow(), contents.schema)
             self._frames[name] = plain.persist()
             self._frames[name].createOrReplaceTempView(name)
         return self
@@ -54,8 +57,9 @@ class Reference:
         trace: TracebackType | None,
     ) -> None:
         for name, frame in self._frames.items():
-            self._db.spark.catalog.dropTempView(name)
+            self._spark.catalog.dropTempView(name)
             frame.unpersist()
+        self._frames = {}
 
     def compare(self, view: str, query: str) -> int:
         """How many rows the view has; raises `Difference` unless Spark gives the same ones."""
@@ -63,7 +67,7 @@ class Reference:
         actual = rows_of(contents)
         top = top_rows(query)
         keys = None if top is None else top.positions(contents.columns)
-        expected = self._db.spark.sql(query if top is None or keys is None else top.unlimited)
+        expected = self._spark.sql(query if top is None or keys is None else top.unlimited)
         require_same_types(view, contents, expected)
         if top is not None and keys is not None:
             require_top(view, actual, rows_of(expected), top, keys)

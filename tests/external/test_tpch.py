@@ -13,7 +13,7 @@ from tests.external.material import absent, material
 from tests.external.outcomes import Outcome
 from tests.external.tpch import read_answers, replay, require_answers
 
-BOUNDED = (12, 14)
+BOUNDED = (4, 13)
 
 
 def test_views_follow_batches(spark: SparkSession, tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ class Replay:
         self.rows = rows
         self.results = results
         self.say = say
+        self.reference = Reference(db)
         self.kept: list[int] = []
 
     def create_views(self, queries: Sequence[int]) -> None:
@@ -106,8 +107,7 @@ class Replay:
                 self._note(number, Outcome.FAILED, f"published answers: {error}")
 
     def compare_with_spark(self, when: str) -> None:
-        names = sorted({name for number in self.kept for name in tables_of(QUERIES[number])})
-        with Reference(self.db, names) as reference:
+        with self.reference as reference:
             for number in list(self.kept):
                 try:
                     reference.compare(f"q{number}", QUERIES[number])

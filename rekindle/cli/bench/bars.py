@@ -73,9 +73,11 @@ def bar_chart(
         )
         label = top - 5 if bar.value >= 1 else foot + 13
         parts.append(_text(middle, label, _short(bar.value), size=10, colour=INK))
-    for value, name in limits:
+    for number, (value, name) in enumerate(limits):
         parts.append(_rule(y(value), LIMIT_COLOUR, "6 4"))
-        parts.append(_text(WIDTH - RIGHT, y(value) - 5, name, colour=LIMIT_COLOUR, anchor="end"))
+        # Above the bars, which would hide it.
+        at = TOP - 10 - 14 * number
+        parts.append(_text(WIDTH - RIGHT, at, f"- - {name}", colour=LIMIT_COLOUR, anchor="end"))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
