@@ -121,6 +121,7 @@ class _Session:
         # A session of its own: the names of its temporary views are nobody else's.
         self._plain = harness.spark.newSession()
         self._present: list[str] = []
+        self._pending = Batch()
 
     def load(self, tables: Sequence[str]) -> float:
         """Load the tables, all that the queries read; gives the seconds it took."""
@@ -145,28 +146,28 @@ class _Session:
                     lambda: self._db.sql(f"CREATE MATERIALIZED VIEW {view} AS {QUERIES[number]}")
                 ).seconds
                 advance()
-        except RekindleError as error:
-            return Measured(number, error.message)
+        except Exception as error:
+            return Measured(number, _reason(error))
         try:
             return self._measured(number, view, created)
-        except RekindleError as error:
-            return Measured(number, error.message, created=created)
+        except Exception as error:
+            return Measured(number, _reason(error), created=created)
         finally:
             self._db.drop_view(view)
+            # What a failed step did not apply; without it the stream would name absent rows.
+            self._apply(self._pending)
 
     def _measured(self, number: int, view: str, created: float) -> Measured:
         read = tables_of(QUERIES[number])
         changed: list[int] = []
 
         def step() -> Sample:
-            batch = self._stream.take().of(self._present)
-            mine = batch.of(read)
+            self._pending = self._stream.take().of(self._present)
+            mine = self._pending.of(read)
             changed.append(mine.rows)
             sample = self._step(mine)
-            others = batch.of([name for name in self._present if name not in read])
-            if others.rows:
-                with self._db.transaction() as transaction:
-                    others.apply(transaction)
+            self._pending = self._pending.of([n for n in self._present if n not in read])
+            self._apply(self._pending)
             return sample
 
         found = self._harness.interleave(
@@ -194,6 +195,12 @@ class _Session:
             table_bytes=sum(n.facts.bytes_stored or 0 for n in nodes if n.kind == "table"),
         )
 
+    def _apply(self, batch: Batch) -> None:
+        if batch.rows:
+            with self._db.transaction() as transaction:
+                batch.apply(transaction)
+        self._pending = Batch()
+
     def _step(self, batch: Batch) -> Sample:
         started = time.perf_counter()
         with self._db.transaction() as transaction:
@@ -218,6 +225,11 @@ class _Session:
             run_to_nowhere(spark.sql(QUERIES[number]))
 
         return timed(compute)
+
+
+def _reason(error: Exception) -> str:
+    text = error.message if isinstance(error, RekindleError) else repr(error)
+    return " ".join(text.split())[:200]
 
 
 def _verdicts(found: Sequence[Measured], scale: float) -> list[Verdict]:
