@@ -13,7 +13,7 @@ export REKINDLE_FUZZ_EXAMPLES
 
 stage = @printf '\n== %s\n' "$(1)"
 
-.PHONY: help venv demo test lint format types imports pytest fuzz torture bench examples docs-test clean
+.PHONY: help venv demo test lint format types imports pytest fuzz torture external bench examples docs-test clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' \
@@ -51,6 +51,11 @@ imports: venv ## import-linter: the order of the packages
 pytest: venv ## unit tests and doctests; ARGS='-k name' narrows
 	$(call stage,tests (pytest))
 	@$(VENV_PYTHON) -m pytest -q $(ARGS)
+
+SUITES := tpch tpcds
+external: venv ## suites that other people wrote, in full; writes docs/external/
+	@for suite in $(SUITES); do printf '\n== %s\n' "$$suite"; \
+	    $(VENV_PYTHON) -u -m tests.external.$$suite $(ARGS) || failed=1; done; exit $${failed:-0}
 
 fuzz: venv ## long property tests; REKINDLE_FUZZ_EXAMPLES=200
 	$(call stage,fuzz (REKINDLE_FUZZ_EXAMPLES=$(REKINDLE_FUZZ_EXAMPLES)))
