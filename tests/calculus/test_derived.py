@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import find, given
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
 
 from rekindle.algebra.zset import ZSet
 from rekindle.calculus import derived
@@ -36,21 +37,25 @@ def _agrees_with_definition(term: Term, database: dict[str, Rows]) -> bool:
     return evaluate(definition(term), given_) == evaluate(term, database)
 
 
+@settings(max_examples=150, deadline=None)
 @given(derived_terms(), databases())
 def test_an_operator_equals_its_definition(term: Term, database: dict[str, Rows]) -> None:
     assert _agrees_with_definition(term, database)
 
 
+@settings(max_examples=150, deadline=None)
 @given(derived_terms(), databases())
 def test_rewriting_changes_nothing(term: Term, database: dict[str, Rows]) -> None:
     assert evaluate(eliminate_distincts(term), database) == evaluate(term, database)
 
 
+@settings(max_examples=150, deadline=None)
 @given(derived_terms(), transactions())
 def test_changes_equal_those_of_recomputation(term: Term, changes: dict[str, list[Rows]]) -> None:
     assert run(derive(term), changes, LENGTH) == recompute(term, changes, LENGTH)
 
 
+@settings(max_examples=150, deadline=None)
 @given(derived_terms())
 def test_the_text_parses_back(term: Term) -> None:
     assert parse(*to_text_with_table(term)) == term
@@ -64,8 +69,6 @@ def test_a_definition_that_forgets_the_unmatched_is_noticed(
 
     def differs(case: tuple[Term, dict[str, Rows]]) -> bool:
         return not _agrees_with_definition(*case)
-
-    from hypothesis import strategies as st
 
     find(st.tuples(derived_terms(), databases()), differs, settings=QUICK)
 
