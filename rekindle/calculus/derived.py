@@ -269,10 +269,11 @@ def _parts(source: Source, term: Aggregate) -> Iterable[tuple[Term, Sequence[Mea
     else:
         for measure in ordered:
             yield _grouped(source, term.keys, [measure], measure.order), [measure]
-    distinct: dict[tuple[str, ...], list[Measure]] = {}
+    distinct: dict[tuple[bool, tuple[str, ...]], list[Measure]] = {}
     for measure in term.measures:
         if measure.values is Values.DISTINCT and measure.order is None:
-            distinct.setdefault(tuple(a.text for a in measure.arguments), []).append(measure)
+            arguments = tuple(argument.text for argument in measure.arguments)
+            distinct.setdefault((measure.function.is_linear, arguments), []).append(measure)
     for measures in distinct.values():
         yield _over_distinct(source, term.keys, measures), measures
 

@@ -81,7 +81,7 @@ def strategy_of(node: Node) -> Strategy:
         case Linearity.BILINEAR:
             return Strategy.BILINEAR
         case Linearity.PER_KEY:
-            whole = isinstance(node, Regroup) and not node.keys and node.first is None
+            whole = isinstance(node, Regroup) and node.is_recomputed
             return Strategy.RECOMPUTED if whole else Strategy.PER_KEY
     return Strategy.LINEAR
 

@@ -207,6 +207,11 @@ class Regroup:
     def schema(self) -> Schema:
         return self.body.schema
 
+    @property
+    def is_recomputed(self) -> bool:
+        """Is its one group all rows, each of which matters?"""
+        return not self.keys and self.first is None
+
 
 @dataclass(frozen=True)
 class View:

@@ -20,7 +20,6 @@ from rekindle.errors import (
     ConstraintError,
     CorruptionError,
     DefinitionError,
-    HistoryError,
     StatementError,
     unknown_name,
 )
@@ -31,11 +30,11 @@ from rekindle.runtime.check import CheckReport, compare
 from rekindle.runtime.contents import Contents
 from rekindle.runtime.definitions import Definitions, mentioned
 from rekindle.runtime.dml import Statements
-from rekindle.runtime.engine import Engine, LastStep
+from rekindle.runtime.engine import Engine, Incremental, LastStep
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.sql import SqlFace
-from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
+from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
 from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
@@ -43,7 +42,7 @@ from rekindle.spark.segment import Channel
 from rekindle.spark.session import local_session
 from rekindle.spark.stages import Lowering
 from rekindle.spark.step import Placement
-from rekindle.spark.types import check_storable, schema_of, struct_of
+from rekindle.spark.types import check_enabled, check_storable, schema_of, struct_of
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store
@@ -144,20 +143,28 @@ class Database:
         key = tuple(names.index(column.lower()) for column in primary_key)
         for i, field in enumerate(struct.fields):
             check_storable(field.dataType, field.name)
+            check_enabled(self.spark, field.dataType, field.name)
             if i in key:
                 field.nullable = False
         plain = T.StructType([T.StructField(f.name, f.dataType, f.nullable) for f in struct.fields])
         incarnation = secrets.token_hex(8)
         table = Table(name, schema_of(plain), key, incarnation)
-        self._engine.create_table(TableEntry(name, table.schema, key, incarnation, table.id))
+        entry = TableEntry(name, table.schema, key, incarnation, table.id, created=0)
+        self._engine.create_table(entry)
         self._leaves.add(name, plain)
 
-    def create_view(self, name: str, definition: str | DataFrame) -> None:
-        """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it."""
+    def create_view(
+        self, name: str, definition: str | DataFrame, *, incremental: str = "preferred"
+    ) -> None:
+        """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it.
+
+        With `incremental="required"` a view of which a part would be recomputed as a whole at
+        every change is refused.
+        """
         self._check_writable()
         self._check_new(name)
         entry, term = self._define(name, definition)
-        self._engine.create_view(entry, term)
+        self._engine.create_view(entry, term, _incremental(incremental))
         self._leaves.add(name, struct_of(entry.schema))
 
     def _define(self, name: str, definition: str | DataFrame) -> tuple[ViewEntry, Term]:
@@ -170,12 +177,17 @@ class Database:
             hint="give SQL text or a DataFrame built from db.table(...)",
         )
 
-    def replace_view(self, name: str, definition: str | DataFrame) -> None:
-        """Give a view that no other view reads a new definition, in one epoch."""
+    def replace_view(
+        self, name: str, definition: str | DataFrame, *, incremental: str = "preferred"
+    ) -> None:
+        """Give a view that no other view reads a new definition, in one epoch.
+
+        What the old definition and the new one have in common is kept and not built again.
+        """
         self._check_writable()
         old = self._droppable(name, ViewEntry)
         entry, term = self._define(old.name, definition)
-        self._engine.create_view(entry, term)
+        self._engine.create_view(entry, term, _incremental(incremental))
         self._leaves.remove(old.name)
         self._leaves.add(old.name, struct_of(entry.schema))
 
@@ -251,14 +263,7 @@ class Database:
         """The contents of a table or view, now or as of an epoch."""
         state = self._refreshed().state
         entry = state.entry(name)
-        undone: tuple[Change, ...] = ()
-        if epoch is not None:
-            if isinstance(entry, ViewEntry) and epoch < entry.created:
-                raise HistoryError(
-                    f"view '{entry.name}' did not exist at epoch {epoch}",
-                    detail=f"it was created at epoch {entry.created}",
-                )
-            undone = state.changes(entry.name, epoch) if epoch != state.epoch else ()
+        undone = () if epoch is None else state.undone(entry.name, epoch)
         leaf = entry.name if epoch is None else None
         return self._contents.table(leaf, entry.schema, state.traces[entry.node], undone)
 
@@ -417,6 +422,13 @@ class Database:
             integers(pa.array(keys, pa.int64()))
         )
         return self._contents.of_table(node.name, node.schema, found)
+
+
+def _incremental(word: str) -> Incremental:
+    known = [each.value for each in Incremental]
+    if word not in known:
+        raise unknown_name("value of incremental", word, known)
+    return Incremental(word)
 
 
 def _opened(log: CommitLog, store: Store) -> State:

@@ -96,7 +96,7 @@ class Definitions:
         self, name: str, frame: DataFrame, *, sql: str | None, plan: str | None
     ) -> tuple[ViewEntry, Term]:
         schema = self._schema(name, frame)
-        translated = self._translator.translate(optimise(frame))
+        translated = self._translator.translate(optimise(self._catalyst, frame))
         text, objects = to_text_with_table(translated.term)
         entry = ViewEntry(
             name=name,

@@ -7,6 +7,7 @@ next state. A failure before that record leaves the previous state as it was, in
 
 from __future__ import annotations
 
+import enum
 import itertools
 import time
 from collections.abc import Iterator, Mapping
@@ -19,9 +20,9 @@ from pyspark.sql import DataFrame
 
 from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import Keeping, Node, Table, View
+from rekindle.circuit.nodes import Keeping, Node, Regroup, Table, View
 from rekindle.circuit.stages import Branch
-from rekindle.errors import ClosedError, ConstraintError, RekindleError
+from rekindle.errors import ClosedError, ConstraintError, DefinitionError, RekindleError
 from rekindle.incremental.pipeline import derive
 from rekindle.kernels.arrange import arrange
 from rekindle.runtime.constraints import check_change, check_load
@@ -41,6 +42,13 @@ from rekindle.traces.trace import Trace, advance, fuel_for
 INLINE_ROWS = 250_000
 GRACE_EPOCHS = 16
 """For how many epochs a file that is no longer needed is left to readers of an older state."""
+
+
+class Incremental(enum.Enum):
+    """Whether a part of a view may be recomputed as a whole at every change."""
+
+    PREFERRED = "preferred"
+    REQUIRED = "required"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,9 @@ class Engine:
         node = table_node(entry)
         circuit = self.circuit.copy()
         circuit.table(node)
-        with self._attempt(self.state.epoch + 1):
+        epoch = self.state.epoch + 1
+        entry = replace(entry, created=epoch)
+        with self._attempt(epoch):
             self._commit(
                 replace(
                     self.state,
@@ -124,10 +134,17 @@ class Engine:
             )
         self.circuit = circuit
 
-    def create_view(self, entry: ViewEntry, term: Term) -> None:
+    def create_view(
+        self,
+        entry: ViewEntry,
+        term: Term,
+        incremental: Incremental = Incremental.PREFERRED,
+    ) -> None:
         """Add a view, or give it a new definition, and fill it from what the database holds."""
         circuit = self.circuit.copy()
         view = circuit.view(entry.name, derive(term), entry.schema)
+        if incremental is Incremental.REQUIRED:
+            _require_incremental(entry.name, circuit, view)
         gone = {node.id for node in circuit.prune()}
         fresh = frozenset(key for key in circuit.nodes if key not in self.circuit.nodes)
         demanded, seeds = self._demand(circuit, view.id, fresh)
@@ -423,6 +440,21 @@ class Engine:
                 hint="change the tables that it reads",
             )
         return node
+
+
+def _require_incremental(name: str, circuit: Circuit, view: View) -> None:
+    whole = [
+        node
+        for node in circuit.reachable(view.id)
+        if isinstance(node, Regroup) and node.is_recomputed
+    ]
+    if whole:
+        shown = getattr(whole[0].body, "display", whole[0].body.text)
+        raise DefinitionError(
+            f"view '{name}' cannot be kept without recomputing a part of it as a whole",
+            detail=f"{shown}: there is no key to tell untouched rows by",
+            hint="give it a key (GROUP BY, PARTITION BY), or leave out incremental = 'required'",
+        )
 
 
 def table_node(entry: TableEntry) -> Table:

@@ -69,17 +69,19 @@ class SqlFace:
         if self._is_command(plan):
             raise StatementError(
                 f"the statement {statement.split()[0].upper()} is not run by a Rekindle database",
-                hint="use CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, DELETE, UPDATE, "
-                "MERGE, SHOW TABLES, DESCRIBE or a query; use db.spark for anything else",
+                hint="use CREATE TABLE, CREATE or ALTER MATERIALIZED VIEW, DROP, INSERT, DELETE, "
+                "UPDATE, MERGE, SHOW TABLES, DESCRIBE or a query; use db.spark for anything else",
             )
         return self._query(plan)
 
     def _create_view(self, create: CreateView) -> DataFrame:
-        unknown = sorted(set(create.options) - {"policy"})
+        unknown = sorted(set(create.options) - {"policy", "incremental"})
         if unknown:
             raise DefinitionError(
-                f"unknown option '{unknown[0]}' of view '{create.name}'", detail="known: policy"
+                f"unknown option '{unknown[0]}' of view '{create.name}'",
+                detail="known: policy, incremental",
             )
+        incremental = create.options.get("incremental", "preferred")
         policy = create.options.get("policy", POLICIES[0])
         if policy not in POLICIES:
             raise UnsupportedError(
@@ -87,10 +89,10 @@ class SqlFace:
                 detail=f"available: {', '.join(POLICIES)}",
             )
         exists = self._state().knows(create.name)
-        if create.replace and exists:
-            self._database.replace_view(create.name, create.query)
+        if create.alter or (create.replace and exists):
+            self._database.replace_view(create.name, create.query, incremental=incremental)
         elif not (create.lenient and exists):
-            self._database.create_view(create.name, create.query)
+            self._database.create_view(create.name, create.query, incremental=incremental)
         return self._epoch()
 
     def _drop(self, drop: Drop) -> DataFrame:
@@ -125,7 +127,7 @@ class SqlFace:
         for constraint in items(plan.tableSpec().constraints()):
             if simple_name(constraint) != "PrimaryKeyConstraint":
                 raise DefinitionError(
-                    f"the constraint {constraint.toString()} of '{name}' is not supported",
+                    f"the constraint {_constraint_text(constraint)} of '{name}' is not supported",
                     detail="supported: PRIMARY KEY, NOT NULL",
                 )
             key = [str(column) for column in items(constraint.columns())]
@@ -173,3 +175,21 @@ class SqlFace:
         load = self._catalyst.jvm.java.lang.Class.forName
         kinds = ("Command", "ParsedStatement", "CompoundPlanStatement")
         return any(load(f"{logical}.{kind}").isInstance(plan) for kind in kinds)
+
+
+def _constraint_text(constraint: JavaObject) -> str:
+    """A constraint in the words of SQL."""
+    match simple_name(constraint):
+        case "CheckConstraint":
+            return f"CHECK ({constraint.condition()})"
+        case "UniqueConstraint":
+            return f"UNIQUE ({_list(constraint.columns())})"
+        case "ForeignKeyConstraint":
+            parent = ".".join(str(part) for part in items(constraint.parentTableId()))
+            columns = f"FOREIGN KEY ({_list(constraint.childColumns())})"
+            return f"{columns} REFERENCES {parent} ({_list(constraint.parentColumns())})"
+    return simple_name(constraint)
+
+
+def _list(names: JavaObject) -> str:
+    return ", ".join(str(name) for name in items(names))

@@ -10,7 +10,7 @@ from rekindle.errors import StatementError
 
 _NAME = r"(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_]\w*))"
 _CREATE_VIEW = re.compile(
-    rf"""\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?MATERIALIZED\s+VIEW\s+
+    rf"""\s*(?:(?P<alter>ALTER)|CREATE\s+(?P<replace>OR\s+REPLACE)?)\s*MATERIALIZED\s+VIEW\s+
         (?P<lenient>IF\s+NOT\s+EXISTS\s+)?{_NAME}\s*
         (?:OPTIONS\s*\((?P<options>[^)]*)\)\s*)?
         AS\b""",
@@ -26,13 +26,17 @@ _COMMENT = re.compile(r"\s*(--[^\n]*(\n|$)|/\*.*?\*/)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [OPTIONS (...)] AS query."""
+    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [OPTIONS (...)] AS query.
+
+    ALTER MATERIALIZED VIEW name [OPTIONS (...)] AS query is the same for a view that exists.
+    """
 
     name: str
     query: str
     options: Mapping[str, str]
     replace: bool
     lenient: bool
+    alter: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ def read_statement(text: str) -> CreateView | Drop | None:
             options=_options(created["options"]),
             replace=created["replace"] is not None,
             lenient=created["lenient"] is not None,
+            alter=created["alter"] is not None,
         )
     if dropped := _DROP.match(body):
         return Drop(

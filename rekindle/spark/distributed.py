@@ -84,7 +84,7 @@ class DistributedStep:
                     self._changes[node.id] = seed
                     self._rows[node.id] = seed.rows
                 continue
-            read = sum(self._rows.get(key, 0) for key in node.inputs)
+            read = sum(self._rows.get(key, 0) for key in dict.fromkeys(node.inputs))
             if isinstance(node, Table) or not (read or self._context.announces(node)):
                 continue
             started = time.perf_counter()

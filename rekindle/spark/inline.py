@@ -70,7 +70,11 @@ class InlineStep:
             if seed is not None:
                 self._seed(node, seed)
                 continue
-            read = sum(len(self._changes[key]) for key in node.inputs if key in self._changes)
+            read = sum(
+                len(self._changes[key])
+                for key in dict.fromkeys(node.inputs)
+                if key in self._changes
+            )
             if not read and not self._context.announces(node):
                 continue
             started = time.perf_counter()

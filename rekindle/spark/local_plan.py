@@ -16,13 +16,12 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql.types import StructField, StructType
 
+from rekindle.calculus.schema import Field, Schema
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
-from rekindle.spark.segment import Channel, evaluation_error
-from rekindle.spark.types import data_type, stored
+from rekindle.spark.segment import Channel
+from rekindle.spark.types import data_type, payload_schema, stored
 
 _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
@@ -95,11 +94,14 @@ class LocalPlans:
             StructField(f"c{i}", stored(data_type(type_)), True) for i, type_ in enumerate(types)
         ]
         target = catalyst.session.parseDataType(StructType(fields).json())
-        return LocalPlan(self, physical.execute(), source, target)
+        columns = Schema(tuple(Field(f"c{i}", type_) for i, type_ in enumerate(types)))
+        nothing = payload_schema(columns).empty_table()
+        return LocalPlan(self, physical.execute(), source, target, nothing)
 
     def run(
         self, table: pa.Table, rdd: JavaObject, source: JavaObject, target: JavaObject
-    ) -> pa.Table:
+    ) -> pa.Table | None:
+        """The rows that an RDD of one partition gives for those of the table; None for none."""
         manager = self._manager(self._memory, next(self._attempts))
         context = self._context(manager)
         self._contexts.setTaskContext(context)
@@ -110,8 +112,6 @@ class LocalPlans:
 
         try:
             return self.channel.exchange(table, source, through, target)
-        except (Py4JJavaError, PySparkException) as error:
-            raise evaluation_error(error) from error
         finally:
             context.markTaskCompleted(self.catalyst.none())
             manager.cleanUpAllAllocatedMemory()
@@ -151,13 +151,20 @@ class LocalPlan:
     """One plan, from Arrow rows to Arrow rows."""
 
     def __init__(
-        self, plans: LocalPlans, rdd: JavaObject, source: JavaObject, target: JavaObject
+        self,
+        plans: LocalPlans,
+        rdd: JavaObject,
+        source: JavaObject,
+        target: JavaObject,
+        nothing: pa.Table,
     ) -> None:
         self._plans = plans
+        self._nothing = nothing
         self._rdd = rdd
         self._source = source
         self._target = target
 
     def run(self, table: pa.Table) -> pa.Table:
         """The rows that the plan gives for the rows of `table`."""
-        return self._plans.run(table, self._rdd, self._source, self._target)
+        result = self._plans.run(table, self._rdd, self._source, self._target)
+        return self._nothing if result is None else result

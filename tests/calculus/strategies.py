@@ -22,6 +22,8 @@ from rekindle.calculus.schema import Field, Schema
 from rekindle.calculus.terms import (
     Aggregate,
     AggregateFunction,
+    Answer,
+    Condition,
     Distinct,
     Filter,
     FlatMap,
@@ -29,9 +31,13 @@ from rekindle.calculus.terms import (
     Map,
     Measure,
     Negate,
+    OuterJoin,
+    Padded,
+    SemiJoin,
     Source,
     Term,
     UnionAll,
+    Values,
 )
 
 Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
@@ -197,6 +203,69 @@ def terms(draw: Draw, depth: int = 4) -> Term:
             return Aggregate(child, named, tuple(measures))
 
 
+def _conditions(left: Schema, right: Schema) -> st.SearchStrategy[Condition]:
+    key = st.tuples(_integers(left), _integers(right))
+    return st.builds(
+        lambda keys, both, ours, theirs: Condition(
+            tuple(a for a, _ in keys), tuple(b for _, b in keys), both, ours, theirs
+        ),
+        st.lists(key, max_size=1),
+        st.one_of(st.none(), _booleans(left + right)),
+        st.one_of(st.none(), _booleans(left)),
+        st.one_of(st.none(), _booleans(right)),
+    )
+
+
+def _mixed_measures(schema: Schema) -> st.SearchStrategy[Measure]:
+    integers = _integers(schema)
+    extremes = st.sampled_from((AggregateFunction.LEAST, AggregateFunction.GREATEST))
+    distinct = st.sampled_from((AggregateFunction.COUNT, AggregateFunction.SUM))
+    values = st.sampled_from(Values)
+    return st.one_of(
+        _measures(schema),
+        st.builds(lambda f, a: Measure("m", f, (a,), "int", order=a), extremes, integers),
+        st.builds(
+            lambda f, a: Measure("m", f, (a,), "int", values=Values.DISTINCT), distinct, integers
+        ),
+        st.builds(
+            lambda a, v: Measure(
+                "m", AggregateFunction.OTHER, (a,), "string", text="all", finish=listed, values=v
+            ),
+            integers,
+            values,
+        ),
+    )
+
+
+def listed(rows: list[Row]) -> str:
+    """An aggregate that depends on every row of its group."""
+    return repr(sorted(rows, key=repr))
+
+
+@st.composite
+def derived_terms(draw: Draw) -> Term:
+    """Derived operators, one upon another, over bags."""
+    left: Term = draw(st.sampled_from((R, S)))
+    for _ in range(draw(st.integers(1, 2))):
+        right = draw(st.sampled_from((R, S)))
+        match draw(st.sampled_from(("semi", "outer", "aggregate"))):
+            case "semi":
+                found = st.lists(_conditions(left.schema, right.schema), min_size=1, max_size=2)
+                left = SemiJoin(left, right, tuple(draw(found)), draw(st.sampled_from(Answer)))
+            case "outer":
+                joined = _joined(draw, left, right)
+                padded = draw(st.sampled_from(Padded))
+                left = OuterJoin(
+                    left, right, joined.left_keys, joined.right_keys, joined.residual, padded
+                )
+            case _:
+                keys = draw(st.lists(_integers(left.schema), max_size=2))
+                found_measures = st.lists(_mixed_measures(left.schema), min_size=1, max_size=3)
+                named = tuple((f"k{i}", key) for i, key in enumerate(keys))
+                left = Aggregate(left, named, tuple(draw(found_measures)))
+    return left
+
+
 _OPERATORS = (
     "map", "filter", "flatmap", "union", "difference", "negate", "join", "distinct", "distinct",
     "aggregate",
@@ -208,7 +277,7 @@ def _projected(draw: Draw, term: Term, width: int) -> Term:
     return Map(term, outputs)
 
 
-def _joined(draw: Draw, left: Term, right: Term) -> Term:
+def _joined(draw: Draw, left: Term, right: Term) -> Join:
     count = draw(st.integers(0, 1))
     left_keys = tuple(draw(_integers(left.schema)) for _ in range(count))
     right_keys = tuple(draw(_integers(right.schema)) for _ in range(count))

@@ -7,6 +7,8 @@ for scale 1 at every scale, as in the published answers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rekindle.errors import RekindleError
 
 _REVENUE = "l_extendedprice * (1 - l_discount)"
@@ -239,8 +241,14 @@ def chosen_queries(text: str | None) -> list[int]:
     >>> chosen_queries("1,5-7")
     [1, 5, 6, 7]
     """
+    return chosen_numbers(text, QUERIES)
+
+
+def chosen_numbers(text: str | None, known: Iterable[int]) -> list[int]:
+    """The same among the numbers of any suite."""
+    numbers = list(known)
     if text is None:
-        return list(QUERIES)
+        return numbers
     chosen: list[int] = []
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
@@ -249,7 +257,9 @@ def chosen_queries(text: str | None) -> list[int]:
                 f"'{part.strip()}' is not the number of a query", hint="such as 1,3,5-7"
             )
         chosen.extend(range(int(first), int(last or first) + 1))
-    unknown = [number for number in chosen if number not in QUERIES]
+    unknown = [number for number in chosen if number not in numbers]
     if unknown:
-        raise RekindleError(f"TPC-H has no query {unknown[0]}", detail="it has 1 to 22")
+        raise RekindleError(
+            f"there is no query {unknown[0]}", detail=f"there are {numbers[0]} to {numbers[-1]}"
+        )
     return sorted(set(chosen))

@@ -47,7 +47,7 @@ def evaluation(
     digest = hashlib.sha256()
     for function in functions:
         # The function itself is part of its identity: two may have one name.
-        digest.update(bytes(function.func().command()))
+        digest.update(str(function.func().command().mkString(",")).encode())
         digest.update(str(catalyst.bind(function, inputs).sql()).encode())
     digest.update("|".join(type_text(a.dataType()) for a in inputs).encode())
     return CatalystEvaluation(

@@ -19,6 +19,10 @@ _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 
 
+_EXCLUDED = ("org.apache.spark.sql.execution.planmerging.MergeSubplans",)
+"""Rules that are not wanted: subqueries merged into one plan lose what they share with others."""
+
+
 class Catalyst:
     """Catalyst of one Spark session."""
 
@@ -57,6 +61,20 @@ class Catalyst:
         """The DataFrame of a logical plan, analysed now."""
         dataset = self.module("org.apache.spark.sql.classic.Dataset").ofRows(self.session, plan)
         return DataFrame(dataset, self.spark)
+
+    def optimised(self, analysed: JavaObject) -> JavaObject:
+        """Catalyst's optimised plan, without the rules whose results are worse to maintain.
+
+        They are switched off in a copy of the session, made for each plan: it sees the settings
+        that the user's session has now.
+        """
+        session = self.session.cloneSession()
+        given = session.conf().get("spark.sql.optimizer.excludedRules", "")
+        session.conf().set(
+            "spark.sql.optimizer.excludedRules", ",".join(filter(None, [given, *_EXCLUDED]))
+        )
+        dataset = self.module("org.apache.spark.sql.classic.Dataset").ofRows(session, analysed)
+        return dataset.queryExecution().optimizedPlan()
 
     def data_type(self, ddl: str) -> JavaObject:
         """The Catalyst type that a type text names."""

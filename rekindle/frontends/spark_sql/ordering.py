@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rekindle.calculus.scalars import Column
-from rekindle.calculus.terms import First, Map, PerGroup, Term
+from rekindle.calculus.terms import First, Map, PerGroup
 from rekindle.frontends.spark_sql import bodies
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name, type_text
 from rekindle.frontends.spark_sql.translated import Translated, unsupported
@@ -137,30 +137,47 @@ def _first(
     last: int,
 ) -> Translated:
     """The rows of rank in (offset, last] of each group, read from the beginning of its order."""
-    catalyst = translator.catalyst
-    attributes = child.attributes
+    ordered, first = child, None
+    if last < UNLIMITED and simple_name(rank) != "DenseRank":
+        ordered, first = _with_order(translator, child, order, last)
+    body = bodies.top(translator.catalyst, rank, order, ordered.attributes, offset, last)
+    kept = tuple((str(a.name()), translator.scalar(a, child.attributes)) for a in child.attributes)
+    return Translated(Map(PerGroup(ordered.term, keys, body, first), kept), child.attributes)
+
+
+def _with_order(
+    translator: Translator, child: Translated, order: Sequence[JavaObject], rows: int
+) -> tuple[Translated, First | None]:
+    """The rows with the order they are stored in; so many rows at its beginning matter."""
+    if not order:
+        return child, None
+    catalyst, attributes = translator.catalyst, child.attributes
     kept = [(str(a.name()), translator.scalar(a, attributes)) for a in attributes]
-    term: Term = child.term
-    first = None
-    inputs = attributes
-    if order and last < UNLIMITED and simple_name(rank) != "DenseRank":
-        value = translator.scalar(prefix(catalyst, order[0]), attributes)
-        term = Map(term, (*kept, ("order", value)))
-        inputs = (*attributes, catalyst.attribute("order", "bigint"))
-        first = First(len(attributes), last)
-    body = bodies.top(catalyst, rank, order, inputs, offset, last)
-    columns = tuple((name, scalar) for name, scalar in kept)
-    return Translated(Map(PerGroup(term, keys, body, first), columns), attributes)
+    value = translator.scalar(prefix(catalyst, order[0]), attributes)
+    term = Map(child.term, (*kept, ("order", value)))
+    named = catalyst.attribute("order", "bigint")
+    return Translated(term, (*attributes, named)), First(len(attributes), rows)
 
 
 # ---- windows -----------------------------------------------------------------------------------
 
 
 def window(translator: Translator, plan: JavaObject) -> Translated:
-    child = translator.translate(plan.child())
+    """Window functions of each partition.
+
+    Catalyst puts a group limit below a window whose rank is then filtered. The functions see only
+    what comes before a row, so the first rows of a partition are enough: the limit is not computed
+    for itself, and the filter drops what is level with the last row but beyond it.
+    """
+    below = plan.child()
+    limited = simple_name(below) == "WindowGroupLimit" and _may_be_cut(below)
+    child = translator.translate(below.child() if limited else below)
     width = len(child.attributes)
     order = items(plan.orderSpec())
     keyed, keys = _with_keys(translator, child, items(plan.partitionSpec()))
+    first = None
+    if limited:
+        keyed, first = _with_order(translator, keyed, order, int(below.limit()))
     expressions = items(plan.windowExpressions())
     for expression in expressions:
         translator.refuse_inner(expression)
@@ -169,10 +186,10 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     current = keyed
     for group, total in ((level, False), (ranked, True)):
         if group:
-            used = total_order(translator.catalyst, order, keyed.attributes) if total else order
+            used = total_order(translator.catalyst, order, child.attributes) if total else order
             body = bodies.window(translator.catalyst, group, used, current.attributes)
             current = Translated(
-                PerGroup(current.term, keys, body),
+                PerGroup(current.term, keys, body, first),
                 (*current.attributes, *(e.toAttribute() for e in group)),
             )
     by_id = {a.exprId().id(): i for i, a in enumerate(current.attributes)}
@@ -184,6 +201,10 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
         for a, i in zip(output, places, strict=True)
     )
     return Translated(Map(current.term, outputs), tuple(output))
+
+
+def _may_be_cut(group_limit: JavaObject) -> bool:
+    return simple_name(group_limit.rankLikeFunction()) != "DenseRank"
 
 
 def _sees_ties(named: JavaObject) -> bool:
