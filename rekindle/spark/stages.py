@@ -213,7 +213,8 @@ class Lowering:
         """The attributes that a stage's expressions were written over, or fresh ones."""
         for scalar in scalars:
             if isinstance(scalar, _OVER_INPUTS) and scalar.inputs:
-                return scalar.inputs
+                # A column that no expression reads may hold NULLs that Catalyst does not expect.
+                return tuple(attribute.withNullability(True) for attribute in scalar.inputs)
         return self.fresh(schema)
 
     def _outputs(

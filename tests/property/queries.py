@@ -30,6 +30,12 @@ class Relation:
     def keys(self) -> list[str]:
         return [name for name, type_ in self.columns if type_.is_key]
 
+    @property
+    def ordered(self) -> list[str]:
+        """Columns of which equal values are the same value: neither floats nor nested ones."""
+        families = ("integer", "decimal", "string", "date", "timestamp", "timestamp_ntz")
+        return [name for name in self.keys if self.type(name).family in families]
+
     def type(self, name: str) -> Type:
         return dict(self.columns)[name]
 
@@ -177,6 +183,118 @@ def join(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
     return Query(f"SELECT {text} FROM {source}{third}{where(draw, left, 'a.')}", columns, kind)
 
 
+def _condition(draw: st.DrawFn, left: Relation, right: Relation) -> tuple[str, str]:
+    """A condition of a join, and its kind."""
+    conditions = [c for c in (_pair(draw, left, right),) if c]
+    kind = "equality" if conditions else "no equality"
+    if left.numbers and right.numbers and draw(st.booleans()):
+        one, two = draw(st.sampled_from(left.numbers)), draw(st.sampled_from(right.numbers))
+        conditions.append(f"a.{one} <= b.{two}")
+        kind += " and inequality"
+    return " AND ".join(conditions) or "true", kind
+
+
+def outer_join(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    left, right = draw(st.sampled_from(relations)), draw(st.sampled_from(relations))
+    word = draw(st.sampled_from(["LEFT", "RIGHT", "FULL"]))
+    condition, kind = _condition(draw, left, right)
+    text, columns = _selected(draw, expressions(left, "a.") + expressions(right, "b."))
+    return Query(
+        f"SELECT {text} FROM {left.name} a {word} JOIN {right.name} b ON {condition}",
+        columns,
+        f"{word.lower()} join, {kind}",
+    )
+
+
+def semi_join(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    left, right = draw(st.sampled_from(relations)), draw(st.sampled_from(relations))
+    text, columns = _selected(draw, expressions(left, "a."))
+    condition, kind = _condition(draw, left, right)
+    negated = draw(st.sampled_from(["", "NOT "]))
+    exists = f"{negated}EXISTS (SELECT 1 FROM {right.name} b WHERE {condition})"
+    word = f"{negated}exists, {kind}".lower()
+    pairs = [
+        (one, two)
+        for one in left.ordered
+        for two in right.ordered
+        if left.type(one) == right.type(two)
+    ]
+    if pairs and draw(st.booleans()):
+        one, two = draw(st.sampled_from(pairs))
+        correlated = f" WHERE {condition}" if draw(st.booleans()) else ""
+        exists = f"a.{one} {negated}IN (SELECT b.{two} FROM {right.name} b{correlated})"
+        word = f"{negated}in{', correlated' if correlated else ''}".lower()
+    if draw(st.integers(0, 3)) == 0:
+        exists, word = f"({exists} OR {predicate(draw, left, 'a.')})", word + " in a disjunction"
+    return Query(f"SELECT {text} FROM {left.name} a WHERE {exists}", columns, word)
+
+
+def window(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    relation = draw(st.sampled_from(relations))
+    if not relation.ordered:
+        return aggregate(draw, relations)
+    order = draw(st.sampled_from(relation.ordered))
+    direction = draw(st.sampled_from(["", " DESC", " DESC NULLS FIRST"]))
+    keys = _some(draw, relation.ordered, 0, 1)
+    partition = f"PARTITION BY {keys[0]} " if keys else ""
+    over = f"OVER ({partition}ORDER BY {order}{direction})"
+    functions = [
+        f"rank() {over}",
+        f"dense_rank() {over}",
+        f"count(*) {over}",
+        f"max({order}) OVER ({partition})",
+        f"cume_dist() {over}",
+    ]
+    chosen = draw(st.lists(st.sampled_from(functions), min_size=1, max_size=2, unique=True))
+    text = ", ".join(f"{f} AS w{i}" for i, f in enumerate(chosen))
+    kind = "window" if keys else "window over all rows"
+    query = f"SELECT {order} AS o0, {text} FROM {relation.name}"
+    if draw(st.booleans()):
+        query = f"SELECT * FROM (SELECT {order} AS o0, rank() {over} AS w0 FROM {relation.name})"
+        query, kind = f"{query} WHERE w0 <= 2", kind + " with a limit on the rank"
+    return Query(query, (("o0", relation.type(order)),), kind)
+
+
+def limit(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    relation = draw(st.sampled_from(relations))
+    keys = _some(draw, relation.ordered, 1, 3)
+    if not keys:
+        return projection(draw, relations)
+    text = ", ".join(f"{key} AS o{i}" for i, key in enumerate(keys))
+    directions = [draw(st.sampled_from(["", " DESC", " DESC NULLS FIRST"])) for _ in keys]
+    order = ", ".join(f"o{i}{word}" for i, word in enumerate(directions))
+    offset = draw(st.sampled_from(["", "", " OFFSET 1"]))
+    return Query(
+        f"SELECT {text} FROM {relation.name} ORDER BY {order} "
+        f"LIMIT {draw(st.integers(1, 4))}{offset}",
+        tuple((f"o{i}", relation.type(key)) for i, key in enumerate(keys)),
+        "limit" + offset.lower()[:7],
+    )
+
+
+def scalar_subquery(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
+    left, right = draw(st.sampled_from(relations)), draw(st.sampled_from(relations))
+    if not left.of("integer") or not right.of("integer"):
+        return semi_join(draw, relations)
+    mine, other = draw(st.sampled_from(left.of("integer"))), right.of("integer")[0]
+    function = draw(st.sampled_from(["min", "max", "count"]))
+    condition = _pair(draw, left, right) if draw(st.booleans()) else ""
+    where_ = f" WHERE {condition}" if condition else ""
+    inner = f"(SELECT {function}(b.{other}) FROM {right.name} b{where_})"
+    word = "scalar subquery" + (", correlated" if condition else "")
+    if draw(st.booleans()):
+        return Query(
+            f"SELECT a.{mine} AS o0, {inner} AS o1 FROM {left.name} a",
+            (("o0", left.type(mine)),),
+            word,
+        )
+    return Query(
+        f"SELECT a.{mine} AS o0 FROM {left.name} a WHERE a.{mine} >= {inner}",
+        (("o0", left.type(mine)),),
+        word + " in a condition",
+    )
+
+
 def cross(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
     left, right = draw(st.sampled_from(relations)), draw(st.sampled_from(relations))
     text, columns = _selected(draw, expressions(left, "a.") + expressions(right, "b."))
@@ -218,6 +336,19 @@ def _aggregates(draw: st.DrawFn, relation: Relation) -> list[tuple[str, Type]]:
             (f"count_if({name})", BIGINT),
         ]
     ]
+    for name in relation.ordered:
+        options += [
+            (f"min({name})", relation.type(name)),
+            (f"max({name})", relation.type(name)),
+            (f"count(DISTINCT {name})", BIGINT),
+        ]
+    for name in relation.of("integer"):
+        options += [
+            (f"sort_array(collect_list({name}))", OPAQUE),
+            (f"percentile({name}, 0.5)", OPAQUE),
+            (f"sum(DISTINCT CAST({name} AS BIGINT))", OPAQUE),
+            (f"bit_xor({name})", OPAQUE),
+        ]
     chosen = draw(st.lists(st.sampled_from(options), min_size=1, max_size=4))
     found = []
     for text, type_ in chosen:
@@ -269,7 +400,8 @@ def union(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
     if not both:
         return aggregate(draw, relations)
     chosen = draw(st.lists(st.sampled_from(both), min_size=1, max_size=3))
-    word = draw(st.sampled_from(["UNION ALL", "UNION"]))
+    words = ["UNION ALL", "UNION", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"]
+    word = draw(st.sampled_from(words))
     one = ", ".join(f"{a} AS o{i}" for i, (a, _, _) in enumerate(chosen))
     two = ", ".join(b for _, b, _ in chosen)
     columns = tuple((f"o{i}", type_) for i, (_, _, type_) in enumerate(chosen))
@@ -307,7 +439,25 @@ def generated(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
     )
 
 
-KINDS = (projection, join, join, cross, aggregate, aggregate, aggregate, distinct, union, generated)
+KINDS = (
+    projection,
+    join,
+    join,
+    cross,
+    aggregate,
+    aggregate,
+    aggregate,
+    distinct,
+    union,
+    generated,
+    outer_join,
+    outer_join,
+    semi_join,
+    semi_join,
+    window,
+    limit,
+    scalar_subquery,
+)
 
 
 @st.composite

@@ -255,3 +255,19 @@ def test_a_hot_key_joins_every_pair(pairs: Database, placement: str) -> None:
         tx.delete("u", [(0, i) for i in range(10)])
     assert sum(rows(pairs, "j").values()) == 152
     pairs.check("j")
+
+
+def test_a_condition_ignores_not_null_columns_that_it_does_not_read(db: Database) -> None:
+    """What a semi join with an inequality looks up holds NULL in every column it does not need."""
+    db.sql("CREATE TABLE t (k INT NOT NULL, a INT NOT NULL, s STRING NOT NULL)")
+    db.sql("CREATE TABLE u (k INT NOT NULL, c INT NOT NULL, s STRING NOT NULL)")
+    db.create_view(
+        "v",
+        "SELECT concat(s, '!') AS s FROM t "
+        "WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.c + 1 > t.a + length(t.s))",
+    )
+    insert(db, "t", (1, 1, "x"), (2, 9, "y"))
+    insert(db, "u", (1, 5, "p"), (2, 5, "q"))
+    assert rows(db, "v") == bag([("x!",)])
+    delete(db, "u", (1, 5, "p"))
+    assert rows(db, "v") == bag([])
