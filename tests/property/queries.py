@@ -399,7 +399,10 @@ def union(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
     ]
     if not both:
         return aggregate(draw, relations)
-    chosen = draw(st.lists(st.sampled_from(both), min_size=1, max_size=3))
+    # Spark cannot plan INTERSECT ALL of a query that gives one column twice.
+    chosen = draw(
+        st.lists(st.sampled_from(both), min_size=1, max_size=3, unique_by=(lambda p: p[0],))
+    )
     words = ["UNION ALL", "UNION", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"]
     word = draw(st.sampled_from(words))
     one = ", ".join(f"{a} AS o{i}" for i, (a, _, _) in enumerate(chosen))

@@ -44,8 +44,11 @@ def prefix(catalyst: Catalyst, order: JavaObject) -> JavaObject:
 
 
 def _is_unsigned(data_type: JavaObject) -> bool:
+    """Does Spark compare the prefix of a type without a sign? A wide decimal's is a double's."""
     kind = simple_name(data_type)
-    return kind in _UNSIGNED or (kind == "DecimalType" and data_type.precision() > 18)
+    if kind == "DecimalType":
+        return bool(data_type.precision() - data_type.scale() > 18)
+    return kind in _UNSIGNED
 
 
 def ascending(catalyst: Catalyst, expression: JavaObject) -> JavaObject:
@@ -74,13 +77,23 @@ def total_order(
     named = {
         o.child().exprId().id() for o in order if simple_name(o.child()) == "AttributeReference"
     }
-    orderable = catalyst.module(f"{_EXPRESSIONS}.RowOrdering").isOrderable
     rest = [
         ascending(catalyst, a)
         for a in attributes
-        if a.exprId().id() not in named and orderable(a.dataType())
+        if a.exprId().id() not in named and _is_orderable(a.dataType())
     ]
     return [*order, *rest]
+
+
+def _is_orderable(data_type: JavaObject) -> bool:
+    match simple_name(data_type):
+        case "MapType" | "VariantType" | "CalendarIntervalType":
+            return False
+        case "ArrayType":
+            return _is_orderable(data_type.elementType())
+        case "StructType":
+            return all(_is_orderable(field.dataType()) for field in data_type.fields())
+    return True
 
 
 # ---- limits ------------------------------------------------------------------------------------
