@@ -85,6 +85,7 @@ QUERIES = {
         "select t.k, v.n from t join (values (1,'one'),(2,'two')) v(i,n) on t.k=v.i"
     ),
     "constants": "select * from values (1,2),(3,4)",
+    "a query without a table": "select csc(1) x, explode(array(1, 2)) y",
     "nothing": "select k from t where false",
     "generator": "select k, x from t lateral view stack(2, a, a+1) as x",
     "having": "select k, max(a) m from t group by k having min(a) < 3",

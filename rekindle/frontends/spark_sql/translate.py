@@ -65,6 +65,8 @@ class Translator:
     def translate(self, plan: JavaObject) -> Translated:
         """The term that denotes what the plan computes."""
         kind = simple_name(plan)
+        if _is_constant(plan):
+            return _constant(self, plan)
         rule = TRANSLATIONS.get(kind)
         rewritten = without_scalar_subqueries(self.catalyst, plan)
         if rewritten is not None:
@@ -266,6 +268,12 @@ def _constant(translator: Translator, plan: JavaObject) -> Translated:
     return Translated(Constant(Schema(fields), Relation.of(table)), attributes)
 
 
+def _is_constant(plan: JavaObject) -> bool:
+    """Does no table have a part in the plan?"""
+    leaves = {simple_name(leaf) for leaf in items(plan.collectLeaves())}
+    return leaves <= {"LocalRelation", "OneRowRelation", "Range"} and bool(items(plan.output()))
+
+
 def _stored(column: SparkColumn, type_: str) -> SparkColumn:
     """Year-month intervals are stored as numbers of months."""
     is_months = type_.startswith("interval") and ("year" in type_ or "month" in type_)
@@ -306,9 +314,6 @@ TRANSLATIONS: Mapping[str, Callable[[Translator, JavaObject], Translated]] = {
     "GlobalLimit": limit,
     "Offset": limit,
     "LocalLimit": _same,
-    "LocalRelation": _constant,
-    "OneRowRelation": _constant,
-    "Range": _constant,
     "WithCTE": _with_cte,
     "CTERelationRef": _cte_reference,
     "Sort": _same,
