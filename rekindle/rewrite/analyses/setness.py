@@ -22,20 +22,11 @@ from rekindle.calculus.terms import (
 def is_set(term: Term) -> bool:
     """No row of the term's value weighs anything but one.
 
-        >>> from rekindle.calculus.schema import Schema
-        >>> from rekindle.calculus.bodies import Measures
-    from rekindle.calculus.terms import (
-        Aggregate,
-        Distinct,
-        Filter,
-        Join,
-        PerGroup,
-        SemiJoin,
-        Term,
-    )
-        >>> t = Source("t", Schema.of(x="int"))
-        >>> is_set(t), is_set(Distinct(t))
-        (False, True)
+    >>> from rekindle.calculus.schema import Schema
+    >>> from rekindle.calculus.terms import Source
+    >>> t = Source("t", Schema.of(x="int"))
+    >>> is_set(t), is_set(Distinct(t))
+    (False, True)
     """
     match term:
         case Distinct() | Aggregate() | PerGroup(body=Measures()):
