@@ -1,9 +1,10 @@
 """What explain says of each node: how its change is computed, from what, and why that is enough.
 
-The strategy follows from the node's linearity alone: a linear node takes the change as it is, a
-bilinear one pairs the change of one side with the integral of the other, a per-key one looks at
-the keys that the change touches. No node computes its value anew in a step; where the work of a
-step nevertheless follows the size of what is stored (a join without a key), `why` says so.
+The strategy follows from the node's linearity: a linear node takes the change as it is, a bilinear
+one pairs the change of one side with the integral of the other, a per-key one looks at the keys
+that the change touches. Only a node whose one group is all rows computes its value anew in a step,
+and is shown as recomputed; where the work of a step nevertheless follows the size of what is stored
+(a join without a key), `why` says so.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Every stage of `rekindle.circuit.stages`, and the preparation of rows for a trace, is lowered once
 to the same small form: the attributes it reads, a predicate, and named output expressions. Where
 those expressions run is decided elsewhere: compiled into the driver (`segment.py`) or as part of a
-Spark job (`jobs.py`). The result is the same because the expressions are.
+Spark job (`frames.py`). The result is the same because the expressions are.
 """
 
 from __future__ import annotations
