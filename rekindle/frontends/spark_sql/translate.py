@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 
 from rekindle.calculus.relation import Relation
@@ -192,7 +193,9 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
 
     columns = [(result, catalyst.transform(_without_alias(result), cut)) for result in results]
     grouped: Term
-    if calls or not keys:
+    if not calls and not keys:
+        grouped = _ROW
+    elif calls:
         bare = [_without_alias(grouping) for grouping in groupings]
         measures = tuple(
             measure_of(translator, call, child.attributes, str(call.sql()), bare) for call in calls
@@ -268,10 +271,26 @@ def _constant(translator: Translator, plan: JavaObject) -> Translated:
     return Translated(Constant(Schema(fields), Relation.of(table)), attributes)
 
 
+def _one_row(translator: Translator, plan: JavaObject) -> Translated:
+    return Translated(_ROW, ())
+
+
+_ROW = Map(
+    Constant(
+        Schema((Field("one", "int", nullable=False),)),
+        Relation.of(pa.table({"c0": pa.array([1], pa.int32())})),
+    ),
+    (),
+)
+"""One row of no columns. Arrow cannot keep rows without columns, so there is one underneath."""
+
+
 def _is_constant(plan: JavaObject) -> bool:
     """Does no table have a part in the plan?"""
+    if items(plan.subqueriesAll()) or not items(plan.output()):
+        return False
     leaves = {simple_name(leaf) for leaf in items(plan.collectLeaves())}
-    return leaves <= {"LocalRelation", "OneRowRelation", "Range"} and bool(items(plan.output()))
+    return leaves <= {"LocalRelation", "OneRowRelation", "Range"}
 
 
 def _stored(column: SparkColumn, type_: str) -> SparkColumn:
@@ -314,6 +333,7 @@ TRANSLATIONS: Mapping[str, Callable[[Translator, JavaObject], Translated]] = {
     "GlobalLimit": limit,
     "Offset": limit,
     "LocalLimit": _same,
+    "OneRowRelation": _one_row,
     "WithCTE": _with_cte,
     "CTERelationRef": _cte_reference,
     "Sort": _same,
