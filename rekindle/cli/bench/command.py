@@ -25,6 +25,7 @@ class Name(enum.StrEnum):
     OVERHEAD = "overhead"
     RECOMPUTE = "recompute"
     LOAD = "load"
+    TPCH = "tpch"
 
 
 def bench(
@@ -42,6 +43,16 @@ def bench(
     rounds: Annotated[
         int | None, typer.Option("--rounds", min=3, help="Measured rounds after warm-up.")
     ] = None,
+    scale: Annotated[
+        float | None, typer.Option("--scale", min=0.0001, help="TPC-H: the scale factor.")
+    ] = None,
+    change: Annotated[
+        float | None,
+        typer.Option("--change", min=0.0, max=0.5, help="TPC-H: the share of rows a step changes."),
+    ] = None,
+    queries: Annotated[
+        str | None, typer.Option("--queries", help="TPC-H: which queries, such as 1,3,5-7.")
+    ] = None,
     directory: Annotated[
         Path | None, typer.Option("--directory", help="Where the temporary databases go.")
     ] = None,
@@ -58,7 +69,9 @@ def bench(
         spark = started_spark()
         with (
             scratch_directory("rekindle-bench-", directory) as scratch,
-            Harness(spark, scratch, Request(rows, rounds), console) as harness,
+            Harness(
+                spark, scratch, Request(rows, rounds, scale, change, queries), console
+            ) as harness,
         ):
             report: Report = import_module(f"rekindle.cli.bench.{name.value}").run(harness)
         report.show(console)

@@ -37,6 +37,9 @@ class Request:
 
     rows: int | None = None
     rounds: int | None = None
+    scale: float | None = None
+    change: float | None = None
+    queries: str | None = None
 
 
 class Harness:
@@ -66,9 +69,14 @@ class Harness:
     def rounds(self, usual: int) -> int:
         return usual if self.request.rounds is None else self.request.rounds
 
-    def database(self, name: str) -> Database:
+    def database(self, name: str, retain: int | None = None) -> Database:
         """A new, empty database that lives as long as the run."""
-        return self._stack.enter_context(rekindle.connect(str(self.directory / name), self.spark))
+        place = str(self.directory / name)
+        return self._stack.enter_context(rekindle.connect(place, self.spark, retain=retain))
+
+    def say(self, line: str) -> None:
+        """A line that stays above the progress bars."""
+        self._progress.console.print(line, style="dim", soft_wrap=True, highlight=False)
 
     def filled(self, workload: Workload) -> Filled:
         """A database with the workload's tables and view."""
@@ -92,7 +100,11 @@ class Harness:
             self._progress.remove_task(task)
 
     def interleave(
-        self, actions: Mapping[str, Action], rounds: int, warm_up: int
+        self,
+        actions: Mapping[str, Action],
+        rounds: int,
+        warm_up: int,
+        description: str = "measuring",
     ) -> dict[str, Series]:
         """Every action once a round, so that what disturbs one disturbs all.
 
@@ -100,7 +112,7 @@ class Harness:
         """
         warm_up = min(warm_up, rounds)
         samples: dict[str, list[Sample]] = {name: [] for name in actions}
-        with self.phase("measuring", warm_up + rounds) as advance:
+        with self.phase(description, warm_up + rounds) as advance:
             for number in range(warm_up + rounds):
                 for name, action in actions.items():
                     gc.collect()

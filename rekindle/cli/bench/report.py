@@ -110,6 +110,8 @@ class Report:
     notes: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     picture: str | None = None
+    table: Table | None = None
+    """Shown instead of one line for each series."""
 
     @property
     def passed(self) -> bool:
@@ -132,7 +134,13 @@ class Report:
 
     def show(self, console: Console) -> None:
         """Print the series, the verdicts and the notes."""
-        table = Table(box=box.ROUNDED, border_style="dim", header_style="bold", title=self.claim)
+        table = self.table or self._series_table()
+        table.title = self.claim
+        console.print(table)
+        self._show_verdicts(console)
+
+    def _series_table(self) -> Table:
+        table = Table(box=box.ROUNDED, border_style="dim", header_style="bold")
         table.add_column("measured")
         for name in ("median", "fastest", "90 %", "samples", "rows read", "rows written"):
             table.add_column(name, justify="right")
@@ -146,7 +154,9 @@ class Report:
                 _count(series.rows_read),
                 _count(series.rows_written),
             )
-        console.print(table)
+        return table
+
+    def _show_verdicts(self, console: Console) -> None:
         for verdict in self.verdicts:
             mark = "[bold green]PASS[/]" if verdict.passed else "[bold red]FAIL[/]"
             console.print(
