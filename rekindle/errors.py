@@ -56,6 +56,10 @@ class EvaluationError(RekindleError):
     """A scalar expression that failed on a row (an ANSI overflow, a function that raised)."""
 
 
+class ExecutionError(RekindleError):
+    """Spark failed for a reason that lies in no row, such as a lost file or a full disk."""
+
+
 class LockedError(RekindleError):
     """Another process is writing to the database."""
 

@@ -20,7 +20,6 @@ from rekindle.errors import (
     ConstraintError,
     CorruptionError,
     DefinitionError,
-    HistoryError,
     StatementError,
     unknown_name,
 )
@@ -35,7 +34,7 @@ from rekindle.runtime.engine import Engine, Incremental, LastStep
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.sql import SqlFace
-from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
+from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
 from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
@@ -43,7 +42,7 @@ from rekindle.spark.segment import Channel
 from rekindle.spark.session import local_session
 from rekindle.spark.stages import Lowering
 from rekindle.spark.step import Placement
-from rekindle.spark.types import check_storable, schema_of, struct_of
+from rekindle.spark.types import check_enabled, check_storable, schema_of, struct_of
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store
@@ -144,12 +143,14 @@ class Database:
         key = tuple(names.index(column.lower()) for column in primary_key)
         for i, field in enumerate(struct.fields):
             check_storable(field.dataType, field.name)
+            check_enabled(self.spark, field.dataType, field.name)
             if i in key:
                 field.nullable = False
         plain = T.StructType([T.StructField(f.name, f.dataType, f.nullable) for f in struct.fields])
         incarnation = secrets.token_hex(8)
         table = Table(name, schema_of(plain), key, incarnation)
-        self._engine.create_table(TableEntry(name, table.schema, key, incarnation, table.id))
+        entry = TableEntry(name, table.schema, key, incarnation, table.id, created=0)
+        self._engine.create_table(entry)
         self._leaves.add(name, plain)
 
     def create_view(
@@ -262,14 +263,7 @@ class Database:
         """The contents of a table or view, now or as of an epoch."""
         state = self._refreshed().state
         entry = state.entry(name)
-        undone: tuple[Change, ...] = ()
-        if epoch is not None:
-            if isinstance(entry, ViewEntry) and epoch < entry.created:
-                raise HistoryError(
-                    f"view '{entry.name}' did not exist at epoch {epoch}",
-                    detail=f"it was created at epoch {entry.created}",
-                )
-            undone = state.changes(entry.name, epoch) if epoch != state.epoch else ()
+        undone = () if epoch is None else state.undone(entry.name, epoch)
         leaf = entry.name if epoch is None else None
         return self._contents.table(leaf, entry.schema, state.traces[entry.node], undone)
 

@@ -122,7 +122,9 @@ class Engine:
         node = table_node(entry)
         circuit = self.circuit.copy()
         circuit.table(node)
-        with self._attempt(self.state.epoch + 1):
+        epoch = self.state.epoch + 1
+        entry = replace(entry, created=epoch)
+        with self._attempt(epoch):
             self._commit(
                 replace(
                     self.state,

@@ -10,15 +10,17 @@ names. Year-month intervals come as their number of months, which is how Arrow i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from rekindle.errors import DefinitionError
+from rekindle.errors import DefinitionError, HistoryError, RekindleError
 from rekindle.runtime.contents import repeated, snapshot
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.state import Entry, State
@@ -28,6 +30,9 @@ from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
 ROWS_PER_PARTITION = 1_000_000
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass
@@ -39,6 +44,23 @@ class KeyRangePartition(InputPartition):
 
     def __init__(self, key_range: KeyRange) -> None:
         self.low, self.high = key_range
+
+
+def briefly(method: Callable[P, R]) -> Callable[P, R]:
+    """The method, whose errors of ours do not show the calls that led to them.
+
+    Spark quotes the whole traceback of a data source in front of what it says; it drops its own
+    frames and shows those of others, so only this one is left.
+    """
+
+    @wraps(method)
+    def brief(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except RekindleError as error:
+            raise error.with_traceback(None) from None
+
+    return brief
 
 
 class RekindleSource(DataSource):
@@ -64,6 +86,7 @@ class RekindleSource(DataSource):
         state = log.load()
         return store, state, state.entry(name)
 
+    @briefly
     def schema(self) -> StructType:
         _, state, entry = self._open()
         stored = from_arrow_schema(
@@ -76,13 +99,20 @@ class RekindleSource(DataSource):
             ]
         )
 
+    @briefly
     def reader(self, schema: StructType) -> DataSourceReader:
         store, state, entry = self._open()
         undone: tuple[Run, ...] = ()
         if "epoch" in self.options:
-            since = int(self.options["epoch"])
-            undone = tuple(change.run for change in state.changes(entry.name, since))
+            undone = tuple(change.run for change in state.undone(entry.name, self._epoch()))
         return RekindleReader(store, state.traces[entry.node], undone, entry.schema.names)
+
+    def _epoch(self) -> int:
+        given = self.options["epoch"]
+        try:
+            return int(given)
+        except ValueError:
+            raise HistoryError(f"the option epoch is '{given}', which is no number") from None
 
 
 class RekindleReader(DataSourceReader):

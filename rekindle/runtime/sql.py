@@ -127,7 +127,7 @@ class SqlFace:
         for constraint in items(plan.tableSpec().constraints()):
             if simple_name(constraint) != "PrimaryKeyConstraint":
                 raise DefinitionError(
-                    f"the constraint {constraint.toString()} of '{name}' is not supported",
+                    f"the constraint {_constraint_text(constraint)} of '{name}' is not supported",
                     detail="supported: PRIMARY KEY, NOT NULL",
                 )
             key = [str(column) for column in items(constraint.columns())]
@@ -175,3 +175,21 @@ class SqlFace:
         load = self._catalyst.jvm.java.lang.Class.forName
         kinds = ("Command", "ParsedStatement", "CompoundPlanStatement")
         return any(load(f"{logical}.{kind}").isInstance(plan) for kind in kinds)
+
+
+def _constraint_text(constraint: JavaObject) -> str:
+    """A constraint in the words of SQL."""
+    match simple_name(constraint):
+        case "CheckConstraint":
+            return f"CHECK ({constraint.condition()})"
+        case "UniqueConstraint":
+            return f"UNIQUE ({_list(constraint.columns())})"
+        case "ForeignKeyConstraint":
+            parent = ".".join(str(part) for part in items(constraint.parentTableId()))
+            columns = f"FOREIGN KEY ({_list(constraint.childColumns())})"
+            return f"{columns} REFERENCES {parent} ({_list(constraint.parentColumns())})"
+    return simple_name(constraint)
+
+
+def _list(names: JavaObject) -> str:
+    return ", ".join(str(name) for name in items(names))

@@ -26,6 +26,7 @@ class TableEntry:
     key: tuple[int, ...]
     incarnation: str
     node: str
+    created: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,17 @@ class State:
         found = self.history.get(entry.node, ())
         return tuple(change for change in found if change.epoch > since)
 
+    def undone(self, name: str, epoch: int) -> tuple[Change, ...]:
+        """The changes to take back from the contents now for those at an epoch."""
+        entry = self.entry(name)
+        if epoch < entry.created:
+            word = "view" if isinstance(entry, ViewEntry) else "table"
+            raise HistoryError(
+                f"{word} '{entry.name}' did not exist at epoch {epoch}",
+                detail=f"it was created at epoch {entry.created}",
+            )
+        return self.changes(name, epoch)
+
     def _expired(self, since: int) -> HistoryError:
         return HistoryError(
             f"the changes since epoch {since} are no longer retained",
@@ -144,6 +156,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 **common,
                 "key": list(entry.key),
                 "incarnation": entry.incarnation,
+                "created": entry.created,
             }
         case ViewEntry():
             return {
@@ -162,7 +175,13 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
     schema = schema_from_json(data["schema"])
     if data["kind"] == "table":
         return TableEntry(
-            data["name"], schema, tuple(data["key"]), data["incarnation"], data["node"]
+            name=data["name"],
+            schema=schema,
+            key=tuple(data["key"]),
+            incarnation=data["incarnation"],
+            node=data["node"],
+            # Early databases do not say when; 0 refuses no epoch.
+            created=data.get("created", 0),
         )
     return ViewEntry(
         name=data["name"],

@@ -9,7 +9,6 @@ in `mapInArrow`, one task for each range of the key-hash space; rows never pass 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -21,11 +20,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType, YearMonthIntervalType
 
-from rekindle import errors
-from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.spark.failures import spark_error
 from rekindle.spark.generate import generated
-from rekindle.spark.segment import evaluation_error
 from rekindle.spark.stages import WEIGHT, Lowered, Rowwise
 from rekindle.spark.types import data_type
 from rekindle.traces.arrays import KEY
@@ -188,7 +185,7 @@ def collect(frame: DataFrame) -> list[Row]:
     try:
         return frame.collect()
     except (Py4JJavaError, PySparkException) as error:
-        raise task_error(error) from error
+        raise spark_error(error) from error
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:
@@ -196,23 +193,7 @@ def to_arrow(frame: DataFrame) -> pa.Table:
     try:
         return frame.toArrow()
     except (Py4JJavaError, PySparkException) as error:
-        raise task_error(error) from error
-
-
-def task_error(error: Exception) -> RekindleError:
-    """The error of ours that a task raised, or else an expression that failed on a row."""
-    found = _RAISED.search(str(error))
-    kind = None if found is None else getattr(errors, found["kind"], None)
-    if found is None or not isinstance(kind, type) or not issubclass(kind, RekindleError):
-        return evaluation_error(error)
-    return kind(found["message"], detail=found["detail"] or "", hint=found["hint"] or "")
-
-
-_RAISED = re.compile(
-    r"^rekindle\.errors\.(?P<kind>\w+): (?P<message>[^\n]*)"
-    r"(?:\n  detail: (?P<detail>[^\n]*))?(?:\n  hint: (?P<hint>[^\n]*))?",
-    re.MULTILINE,
-)
+        raise spark_error(error) from error
 
 
 def _writer(

@@ -16,13 +16,11 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.schema import Field, Schema
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
-from rekindle.spark.segment import Channel, evaluation_error
+from rekindle.spark.segment import Channel
 from rekindle.spark.types import data_type, payload_schema, stored
 
 _SETTINGS = {
@@ -114,8 +112,6 @@ class LocalPlans:
 
         try:
             return self.channel.exchange(table, source, through, target)
-        except (Py4JJavaError, PySparkException) as error:
-            raise evaluation_error(error) from error
         finally:
             context.markTaskCompleted(self.catalyst.none())
             manager.cleanUpAllAllocatedMemory()

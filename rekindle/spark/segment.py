@@ -25,9 +25,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
-from rekindle.errors import EvaluationError
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
 from rekindle.spark.explode import collection_stage, explode, is_explodable
+from rekindle.spark.failures import spark_error
 from rekindle.spark.stages import WEIGHT, Generated, Lowered, Output, Rowwise
 from rekindle.spark.types import data_type, stored
 
@@ -56,10 +56,7 @@ class Channel:
         self, table: pa.Table, source: JavaObject, function: JavaObject, target: JavaObject
     ) -> pa.Table:
         """Each row of `table` through a JVM function; `source` and `target` are Spark schemas."""
-        try:
-            mapped = self.exchange(table, source, lambda rows: rows.map(function), target)
-        except (Py4JJavaError, PySparkException) as error:
-            raise evaluation_error(error) from error
+        mapped = self.exchange(table, source, lambda rows: rows.map(function), target)
         assert mapped is not None, "a row for each row"
         return mapped
 
@@ -74,19 +71,32 @@ class Channel:
         with pa.OSFile(self._inward, "wb") as file, pa.ipc.new_stream(file, table.schema) as out:
             # One batch: Spark's reader stops for good at the second empty batch in a row.
             out.write_table(table.combine_chunks())
-        inward = self._input(self._inward)
-        outward = self._data(self._buffered(self._output(self._outward)))
         try:
-            batches = self._arrow.getBatchesFromStream(inward.getChannel())
-            rows = self._arrow.fromBatchIterator(batches, source, "UTC", False, False, None)
-            produced = self._arrow.toBatchWithSchemaIterator(
-                through(rows), target, _NO_LIMIT, _NO_LIMIT, "UTC", False, False
-            )
-            self._python.writeIteratorToStream(produced, outward)
-        finally:
-            outward.close()
-            inward.close()
+            self._pass_through(source, through, target)
+        except (Py4JJavaError, PySparkException) as error:
+            raise spark_error(error) from error
         return self._read()
+
+    def _pass_through(
+        self,
+        source: JavaObject,
+        through: Callable[[JavaObject], JavaObject],
+        target: JavaObject,
+    ) -> None:
+        inward = self._input(self._inward)
+        try:
+            outward = self._data(self._buffered(self._output(self._outward)))
+            try:
+                batches = self._arrow.getBatchesFromStream(inward.getChannel())
+                rows = self._arrow.fromBatchIterator(batches, source, "UTC", False, False, None)
+                produced = self._arrow.toBatchWithSchemaIterator(
+                    through(rows), target, _NO_LIMIT, _NO_LIMIT, "UTC", False, False
+                )
+                self._python.writeIteratorToStream(produced, outward)
+            finally:
+                outward.close()
+        finally:
+            inward.close()
 
     def _read(self) -> pa.Table | None:
         with pa.OSFile(self._outward, "rb") as file:
@@ -101,22 +111,6 @@ class Channel:
 
     def close(self) -> None:
         self._directory.cleanup()
-
-
-def evaluation_error(error: Exception) -> EvaluationError:
-    """What Spark said of an expression that failed on a row."""
-    if isinstance(error, Py4JJavaError):
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        said = str(cause.getMessage() or cause.toString())
-    else:
-        said = str(error)
-    return EvaluationError(
-        "an expression failed on a changed row; nothing was applied",
-        detail=said.split("\n\nJVM stacktrace")[0].strip(),
-        hint="correct the row, or guard the expression in the view (try_add, try_cast, CASE)",
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
@@ -40,6 +41,8 @@ from pyspark.sql.types import (
 
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import DefinitionError
+
+TIME_SETTING = "spark.sql.timeType.enabled"
 
 _ATOMIC = (
     BooleanType,
@@ -79,6 +82,21 @@ def check_storable(data_type: DataType, column: str, *, nested: bool = False) ->
             return
         case _ if not isinstance(data_type, _ATOMIC):
             raise _refusal(column, data_type, "store it as a STRING or BINARY column")
+
+
+def check_enabled(spark: SparkSession, data_type: DataType, column: str) -> None:
+    """Raise `DefinitionError` if the session does not read columns of this type.
+
+    Without its setting Spark takes a TIME column in a definition and refuses it in most queries.
+    """
+    enabled = str(spark.conf.get(TIME_SETTING)).lower() == "true"
+    if not enabled and "time(" in data_type.simpleString():
+        raise DefinitionError(
+            f"column '{column}' has the type {data_type.simpleString()}, "
+            "which this session does not read",
+            detail=f"{TIME_SETTING} is false",
+            hint=f'call spark.conf.set("{TIME_SETTING}", "true") first',
+        )
 
 
 def _refusal(column: str, data_type: DataType, hint: str) -> DefinitionError:

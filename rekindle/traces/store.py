@@ -40,6 +40,8 @@ MAXIMUM_ROWS = 4_000_000
 MAXIMUM_BYTES = 2**30
 _STREAMED_BYTES = 2**22
 _PUBLISHED_ON_CLOSE = {"s3", "gcs", "abfs"}
+_NAMED: set[str] = set()
+"""Directories whose names this process has made durable."""
 
 
 class Durability(Enum):
@@ -157,20 +159,32 @@ class Store:
         """Make files written with `Durability.DEFERRED`, and their names, survive a crash."""
         if not self._local:
             return
-        places = [self.locate(path) for path in dict.fromkeys(paths)]
+        paths = list(dict.fromkeys(paths))
+        places = [self.locate(path) for path in paths]
         if len(places) > 1:
             with ThreadPoolExecutor(min(8, len(places))) as pool:
                 list(pool.map(_sync, places))
         else:
             for place in places:
                 _sync(place)
-        for directory in dict.fromkeys(os.path.dirname(place) for place in places):
-            _sync(directory)
+        for directory in dict.fromkeys(os.path.dirname(path) for path in paths):
+            self.sync(directory)
 
     def sync(self, directory: str = "") -> None:
-        """Make the names in a directory survive a crash."""
-        if self._local:
-            _sync(self.locate(directory))
+        """Make the names in a directory, and its own, survive a crash.
+
+        Who made the directory may have died before its name was durable, so the directories above
+        are synced too, once in each process.
+        """
+        if not self._local:
+            return
+        place = self.locate(directory).rstrip("/")
+        _sync(place)
+        while place not in _NAMED and place != self.root:
+            parent = os.path.dirname(place)
+            _sync(parent)
+            _NAMED.add(place)
+            place = parent
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files; those already gone are no error."""

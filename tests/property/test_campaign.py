@@ -88,11 +88,8 @@ def _split_and_merged(spark: SparkSession, data: st.DataObject) -> None:
     """Law 3: one transaction, its parts apart, and its parts in another order."""
     specs, views = _define(data, 2, 4)
     model = Model.empty(specs)
-    batches = [data.draw(changes.transactions(model, 4), f"batch {i}") for i in range(3)]
-    edits = _noted([edit for batch in batches for edit in batch if not edit.sql])
-    model = Model.empty(specs)
-    for edit in edits:
-        model.apply(edit)
+    batches = [data.draw(changes.calls(model, 4), f"batch {i}") for i in range(3)]
+    edits = _noted([edit for batch in batches for edit in batch])
     with tempfile.TemporaryDirectory() as root:
         found = []
         for number, plan in enumerate((_together, _apart, _by_table)):
@@ -126,9 +123,9 @@ def _placed(spark: SparkSession, data: st.DataObject) -> None:
     """Law 4: in the driver, on Spark, and on Spark with another number of partitions."""
     specs, views = _define(data, 2, 3)
     model = Model.empty(specs)
-    loaded = _noted(data.draw(changes.transactions(model, 6), "load"))
-    steps = [_noted(data.draw(changes.transactions(model), f"step {i}")) for i in range(2)]
-    steps = [[edit for edit in step if not edit.sql] for step in (loaded, *steps)]
+    loaded = _noted(data.draw(changes.calls(model, 6), "load"))
+    steps = [loaded]
+    steps += [_noted(data.draw(changes.calls(model), f"step {i}")) for i in range(2)]
     model = Model.empty(specs)
     with tempfile.TemporaryDirectory() as root:
         subjects = []

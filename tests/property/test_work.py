@@ -14,6 +14,8 @@ from rekindle.circuit.nodes import Arrangement, Group, HalfJoin, Table, View
 from rekindle.runtime.database import Database
 from rekindle.spark.step import Placement
 from rekindle.traces.reader import TraceReader
+from tests.property.changes import Edit
+from tests.property.laws import check_work
 
 ROWS = 3_000
 VIEWS = {
@@ -115,3 +117,17 @@ def test_a_statement_on_a_key_reads_that_key(
 def test_the_views_are_right_after_all_that(loaded: Database) -> None:
     for view in VIEWS:
         loaded.check(view)
+
+
+def test_a_join_with_itself_reads_its_change_on_both_sides(db: Database) -> None:
+    db.sql("CREATE TABLE t (a INT, b INT)")
+    db.create_view(
+        "pairs",
+        "SELECT x.b, y.b AS c FROM t x JOIN t y ON x.a = y.a WHERE x.b > 0 AND y.b > 0",
+    )
+    joins = [n for n in db._engine.circuit.nodes.values() if isinstance(n, HalfJoin)]
+    assert any(join.change == join.against for join in joins)
+    rows = ((1, 2),)
+    with db.transaction() as tx:
+        tx.insert("t", list(rows))
+    check_work(db, [Edit("insert", "t", rows)])

@@ -190,6 +190,8 @@ class _Replay:
             case "create":
                 number = len(self.bytes_now)
                 self.names_now[path], self.bytes_now[number] = number, b""
+                # An empty directory of before is in no image, and nobody knows that it is safe.
+                self._make_directories(os.path.dirname(path))
             case "write":
                 self.bytes_now[self.names_now[path]] += operation.data
             case "sync" if path in self.names_now:

@@ -7,6 +7,7 @@ on, at the new one: with all its files whole and every row as the model has it.
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -106,6 +107,26 @@ def test_a_crashed_step_leaves_a_whole_epoch(
 def test_any_step_may_crash(crashed: Callable[[int], Crashed], epoch: int, tmp_path: Path) -> None:
     step = crashed(epoch)
     check_crashes(step, "killed", tmp_path / "image")
+    check_crashes(step, "power lost", tmp_path / "image")
+
+
+def test_a_directory_may_be_left_by_a_dead_step(
+    templates: Callable[[int], Path],
+    crashed: Callable[[int], Crashed],
+    timeline: Timeline,
+    connect: Opener,
+    tmp_path: Path,
+) -> None:
+    """It was made, and its maker died before the name was durable: the next one cannot tell."""
+    epoch = STEPS["create"]
+    first = crashed(epoch)
+    made = [Path(o.path).relative_to(first.root) for o in first.journal if o.kind == "mkdir"]
+    assert made
+    root = shutil.copytree(templates(epoch - 1), tmp_path / "left")
+    for directory in made:
+        (root / directory).mkdir(parents=True)
+    step = Crashed(root, epoch, timeline, connect)
+    assert not [o for o in step.journal if o.kind == "mkdir"]
     check_crashes(step, "power lost", tmp_path / "image")
 
 

@@ -69,6 +69,23 @@ def test_epochs_out_of_range_are_refused(db: Database) -> None:
         db.table("v", epoch=1)
 
 
+def test_a_table_has_no_contents_before_its_creation(
+    db: Database, warehouse: str, spark: SparkSession
+) -> None:
+    db.sql("CREATE TABLE first (a INT)")
+    db.sql("INSERT INTO first VALUES (1)")
+    db.sql("CREATE TABLE late (a INT)")
+    created = db.epoch
+    db.sql("INSERT INTO late VALUES (1)")
+    with rekindle.connect(warehouse, spark=spark, mode="read") as reader:
+        for each in (db, reader):
+            assert not rows(each, "late", created)
+            with pytest.raises(HistoryError, match=f"created at epoch {created}") as caught:
+                each.table("late", epoch=created - 1)
+            assert caught.value.message == f"table 'late' did not exist at epoch {created - 1}"
+            assert rows(each, "first", created - 1) == bag([(1,)])
+
+
 def test_retention_forgets_old_changes(warehouse: str, spark: SparkSession) -> None:
     with rekindle.connect(warehouse, spark=spark, retain=2) as db:
         epochs = fill(db)

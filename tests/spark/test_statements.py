@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 
 from rekindle.errors import (
     ConstraintError,
@@ -127,6 +128,12 @@ BAD = [
     ("DELETE FROM spend", ConstraintError, ["'spend' is a view"]),
     ("INSERT OVERWRITE orders VALUES (1, 1, 1.0)", StatementError, ["OVERWRITE"]),
     ("SELECT * FROM nope", UnknownNameError, ["nope"]),
+    (
+        "SELECT * FROM default.orders",
+        UnknownNameError,
+        ["unknown table or view 'default.orders'", "write orders"],
+    ),
+    ("SELECT * FROM a.nope", UnknownNameError, ["unknown table or view 'a.nope'"]),
     ("SELEC 1", StatementError, ["parsed"]),
     ("DROP TABLE orders", ConstraintError, ["orders", "spend"]),
     ("DROP TABLE nope", UnknownNameError, ["nope"]),
@@ -136,6 +143,21 @@ BAD = [
     ("CREATE TABLE t (a INT, A INT)", DefinitionError, ["a"]),
     ("CREATE TABLE t (a INT, PRIMARY KEY (b))", DefinitionError, ["'b'"]),
     ("CREATE TABLE t (a INT DEFAULT 3)", DefinitionError, ["'a'", "DEFAULT"]),
+    (
+        "CREATE TABLE t (a INT, CHECK (a > 3))",
+        DefinitionError,
+        ["the constraint CHECK (a > 3) of 't' is not supported"],
+    ),
+    (
+        "CREATE TABLE t (a INT, b INT, UNIQUE (a, b))",
+        DefinitionError,
+        ["the constraint UNIQUE (a, b) of 't' is not supported"],
+    ),
+    (
+        "CREATE TABLE t (a BIGINT REFERENCES orders (id))",
+        DefinitionError,
+        ["the constraint FOREIGN KEY (a) REFERENCES orders (id) of 't' is not supported"],
+    ),
     ("CREATE TABLE t (_weight INT)", DefinitionError, ["_weight"]),
     ("CREATE TABLE t (a VARIANT)", DefinitionError, ["'a'", "variant"]),
     ("CREATE MATERIALIZED VIEW spend AS SELECT 1", DefinitionError, ["spend", "exists"]),
@@ -149,6 +171,23 @@ def test_a_bad_statement_names_its_fault_and_applies_nothing(
 ) -> None:
     with refused(shop, kind, *words):
         shop.sql(statement)
+
+
+@pytest.mark.parametrize("type_", ["TIME", "ARRAY<TIME(3)>"])
+def test_a_time_column_needs_a_session_that_reads_it(
+    shop: Database, spark: SparkSession, type_: str
+) -> None:
+    setting = "spark.sql.timeType.enabled"
+    spark.conf.set(setting, "false")
+    try:
+        with refused(shop, DefinitionError, "'at'", f"{setting} is false", "spark.conf.set"):
+            shop.sql(f"CREATE TABLE t (id INT, at {type_})")
+        with refused(shop, DefinitionError, "'at'", f"{setting} is false"):
+            shop.create_table("t", f"id INT, at {type_}")
+        shop.sql("CREATE TABLE timeless (id INT, at TIMESTAMP)")
+    finally:
+        spark.conf.set(setting, "true")
+    shop.sql(f"CREATE TABLE t (id INT, at {type_})")
 
 
 def test_rows_that_do_not_fit_are_refused(shop: Database) -> None:

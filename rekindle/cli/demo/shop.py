@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
-CITIES = 200
+CITIES = 3_000
 CATEGORIES = 25
 _SCATTER = 2_654_435_761
 

@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from rekindle.errors import StatementError, UnsupportedError, unknown_name
+from rekindle.errors import StatementError, UnknownNameError, UnsupportedError, unknown_name
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 
 VOLATILE = {
@@ -122,9 +122,18 @@ def _explain(error: AnalysisException, known: Iterable[str]) -> Exception:
     message = str(error).split("SQLSTATE")[0].strip().rstrip(";")
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         parameters: Any = error.getMessageParameters() or {}
-        name = str(parameters.get("relationName", "")).strip("`")
-        return unknown_name("table or view", name, known)
+        return _unknown(str(parameters.get("relationName", "")), list(known))
     return StatementError("the query cannot be resolved", detail=message)
+
+
+def _unknown(quoted: str, known: list[str]) -> UnknownNameError:
+    """The error for a name as Spark writes it, each part between backticks."""
+    parts = quoted.strip("`").split("`.`")
+    error = unknown_name("table or view", ".".join(parts), known)
+    meant = [name for name in known if name.lower() == parts[-1].lower()]
+    if len(parts) > 1 and meant:
+        error.hint = f"a table or view has no schema before its name: write {meant[0]}"
+    return error
 
 
 def optimise(catalyst: Catalyst, frame: DataFrame) -> JavaObject:

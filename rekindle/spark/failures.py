@@ -1,0 +1,100 @@
+"""What Spark said when it failed: an expression that a row broke, or Spark's own trouble.
+
+Spark gives its errors a condition and, as SQL does, a state whose first two characters are its
+class. An expression that fails on a row (overflow, cast, division by zero, a function that raised)
+has a condition of a class that speaks of data or of routines. A lost file, a full disk or a fault
+inside Spark has another class, or no condition at all: for them nobody should go and look at rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+
+from rekindle import errors
+from rekindle.errors import EvaluationError, ExecutionError, RekindleError
+from rekindle.frontends.spark_sql.jvm import JavaObject
+
+_OF_ROWS = ("21", "22", "23", "38", "39", "54000", "P0")
+"""Cardinality, data, integrity, routines that raised (two classes), arrays that grow too long,
+`raise_error`."""
+
+_OURS = re.compile(r"rekindle/(runtime|spark|kernels|traces)/\w+\.py")
+_RAISED = re.compile(
+    r"^rekindle\.errors\.(?P<kind>\w+): (?P<message>[^\n]*)"
+    r"(?:\n  detail: (?P<detail>[^\n]*))?(?:\n  hint: (?P<hint>[^\n]*))?",
+    re.MULTILINE,
+)
+
+
+def spark_error(error: Py4JJavaError | PySparkException) -> RekindleError:
+    """The error of ours that an error of Spark stands for."""
+    return _raised_by_us(str(error)) or _broken_by_a_row(error) or _trouble(error)
+
+
+def _raised_by_us(text: str) -> RekindleError | None:
+    """The error of ours that a task raised."""
+    found = _RAISED.search(text)
+    kind = None if found is None else getattr(errors, found["kind"], None)
+    if found is None or not isinstance(kind, type) or not issubclass(kind, RekindleError):
+        return None
+    return kind(found["message"], detail=found["detail"] or "", hint=found["hint"] or "")
+
+
+def _broken_by_a_row(error: Py4JJavaError | PySparkException) -> EvaluationError | None:
+    said = next((c.getMessage() for c in _causes(error) if _is_of_rows(c)), None)
+    # A kernel of ours runs in a Python worker too; what it raises looks like a function's error.
+    if said is None or _OURS.search(said):
+        return None
+    return EvaluationError(
+        "an expression failed on a changed row; nothing was applied",
+        detail=_without_stack(said),
+        hint="correct the row, or guard the expression in the view (try_add, try_cast, CASE)",
+    )
+
+
+def _trouble(error: Py4JJavaError | PySparkException) -> ExecutionError:
+    causes = list(_causes(error))
+    said = str(causes[-1].toString()) if causes else str(error)
+    return ExecutionError(
+        "Spark failed while it worked on a step; nothing was applied", detail=_without_stack(said)
+    )
+
+
+def _causes(error: Py4JJavaError | PySparkException) -> Iterator[JavaObject]:
+    """The Java exceptions behind an error, from the outermost to the first that happened."""
+    cause = (
+        error.java_exception
+        if isinstance(error, Py4JJavaError)
+        else getattr(error, "_origin", None)
+    )
+    while cause is not None:
+        yield cause
+        cause = cause.getCause()
+
+
+def _is_of_rows(cause: JavaObject) -> bool:
+    """Does the exception have a condition that speaks of rows?
+
+    Old conditions have no state; those of expressions are unchecked exceptions, those of files and
+    jobs are checked ones.
+    """
+    gateway = SparkContext._gateway
+    if not is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable"):
+        return False
+    condition, state = cause.getCondition(), cause.getSqlState()
+    if condition is None:
+        return False
+    if state is None:
+        return bool(is_instance_of(gateway, cause, "java.lang.RuntimeException"))
+    return str(state).startswith(_OF_ROWS)
+
+
+def _without_stack(said: str) -> str:
+    """What an exception says, less the stacks of Java that some messages carry."""
+    return re.split(r"\n\s*(?:at |Driver stacktrace|JVM stacktrace)", said)[0].strip()

@@ -1,0 +1,95 @@
+"""What a failure of Spark is called: a row that broke an expression, or trouble of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from rekindle.errors import ConstraintError, EvaluationError, ExecutionError
+from rekindle.runtime.database import Database
+from rekindle.spark.frames import collect
+from rekindle.traces.partition import KeyRange
+from tests.spark.helpers import refused
+
+ROW = "an expression failed on a changed row"
+STEP = "Spark failed while it worked on a step"
+
+
+@pytest.mark.parametrize("placement", ["inline", "spark"])
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("n + 2147483647", "ARITHMETIC_OVERFLOW"),
+        ("1 / (n - 1)", "DIVIDE_BY_ZERO"),
+        ("CAST(s AS INT)", "CAST_INVALID_INPUT"),
+        ("element_at(array(1), n + 1)", "INVALID_ARRAY_INDEX"),
+        ("sequence(n, 5, -1)", "sequence"),
+        ("CAST(assert_true(n > 1) AS INT)", "is not true"),
+    ],
+)
+def test_an_expression_that_a_row_breaks(
+    db: Database, placement: str, expression: str, said: str
+) -> None:
+    db.sql("CREATE TABLE t (n INT, s STRING)")
+    db.create_view("v", f"SELECT n, {expression} AS e FROM t")
+    db.place(placement)
+    with refused(db, EvaluationError, ROW, said, "hint: correct the row"), db.transaction() as tx:
+        tx.insert("t", [(1, "x")])
+
+
+def test_a_function_that_raises(spark: SparkSession) -> None:
+    def bad(n: int) -> int:
+        raise ValueError("no such thing")
+
+    frame = spark.range(2).select(F.udf(bad, "int")("id"))
+    with pytest.raises(EvaluationError, match=ROW) as caught:
+        collect(frame)
+    assert "ValueError: no such thing" in caught.value.detail
+
+
+def test_a_file_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("one\n")
+    frame = spark.read.text(str(tmp_path / "lines"))
+    (tmp_path / "lines").unlink()
+    check_trouble(frame, str(tmp_path / "lines"))
+
+
+def check_trouble(frame: DataFrame, said: str) -> None:
+    with pytest.raises(ExecutionError, match=STEP) as caught:
+        collect(frame)
+    assert said in caught.value.detail
+    assert "\tat " not in caught.value.detail
+    assert not caught.value.hint
+
+
+def test_a_kernel_without_its_disk(db: Database) -> None:
+    def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+        raise OSError(28, "No space left on device")
+        yield
+
+    frame = db._frames.run_kernel(kernel, pa.schema([("n", pa.int64())]), 1)
+    check_trouble(frame, "No space left on device")
+
+
+def test_a_kernel_that_refuses(db: Database) -> None:
+    def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+        raise ConstraintError("too many", detail="3 of them", hint="take less")
+        yield
+
+    with pytest.raises(ConstraintError) as caught:
+        collect(db._frames.run_kernel(kernel, pa.schema([("n", pa.int64())]), 1))
+    assert str(caught.value) == "too many\n  detail: 3 of them\n  hint: take less"
+
+
+def test_the_way_to_the_jvm_is_blocked(
+    db: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    db.sql("CREATE TABLE t (n INT)")
+    with refused(db, ExecutionError, STEP, str(tmp_path)), monkeypatch.context() as patch:
+        patch.setattr(db._channel, "_outward", str(tmp_path))
+        db.sql("INSERT INTO t VALUES (1)")

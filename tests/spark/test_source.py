@@ -1,0 +1,54 @@
+"""Tables and views as a Spark data source, and what it says when it cannot read them."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from rekindle.runtime.database import Database
+from tests.spark.helpers import bag, collected
+
+
+@pytest.fixture
+def orders(db: Database, warehouse: str) -> str:
+    """A database with a table and a view; gives its path."""
+    db.sql("CREATE TABLE orders (id BIGINT, total DOUBLE)")
+    db.create_view("spend", "SELECT sum(total) AS t FROM orders")
+    db.sql("INSERT INTO orders VALUES (1, 2.5), (1, 2.5)")
+    db.sql("INSERT INTO orders VALUES (2, 1.0)")
+    return warehouse
+
+
+def test_the_newest_epoch_and_an_earlier_one(orders: str, spark: SparkSession) -> None:
+    source = spark.read.format("rekindle")
+    assert collected(source.load(f"{orders}/orders")) == bag([(1, 2.5), (1, 2.5), (2, 1.0)])
+    assert collected(source.load(f"{orders}/spend")) == bag([(6.0,)])
+    earlier = spark.read.format("rekindle").option("epoch", 3)
+    assert collected(earlier.load(f"{orders}/orders")) == bag([(1, 2.5), (1, 2.5)])
+    assert collected(earlier.load(f"{orders}/spend")) == bag([(5.0,)])
+
+
+@pytest.mark.parametrize(
+    ("name", "epoch", "said"),
+    [
+        ("ordres", None, "unknown table or view 'ordres'"),
+        ("ordres", None, "did you mean 'orders'?"),
+        ("nowhere/orders", None, "there is no database at"),
+        ("spend", 1, "view 'spend' did not exist at epoch 1"),
+        ("orders", 0, "it was created at epoch 1"),
+        ("orders", 99, "the last committed epoch is 4"),
+        ("orders", "noon", "the option epoch is 'noon', which is no number"),
+    ],
+)
+def test_an_error_shows_no_inner_calls(
+    orders: str, spark: SparkSession, name: str, epoch: object, said: str
+) -> None:
+    source = spark.read.format("rekindle")
+    if epoch is not None:
+        source = source.option("epoch", str(epoch))
+    with pytest.raises(AnalysisException) as caught:
+        source.load(f"{orders}/{name}").collect()
+    text = str(caught.value)
+    assert said in text
+    assert text.count('  File "') == 1
