@@ -114,7 +114,7 @@ def _segment(sqlite: sqlite3.Connection) -> Segment:
 def _stored(value: object, kind: str) -> object:
     if value is None:
         return None
-    return {"BIGINT": int, "DOUBLE": float, "STRING": str}[kind](value)  # type: ignore[operator]
+    return {"BIGINT": int, "DOUBLE": float, "STRING": str}[kind](value)
 
 
 def translated(query: str, tables: dict[str, str]) -> str:
@@ -252,6 +252,9 @@ def main() -> None:
     if not files:
         batches.results.notes.append(
             f"A sample of {len(batches.results.cases)} queries from all files, seed {asked.seed}."
+        )
+        batches.results.notes.append(
+            f"Spark itself has another result than the recorded one in {len(batches.disagreeing)}."
         )
         print(write_grouped(batches.results, batches.queries, batches.recomputed))
     if batches.results.of(Outcome.FAILED):
