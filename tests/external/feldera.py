@@ -1,6 +1,6 @@
 """Feldera's Spark SQL cases: tables, rows, a view or a stack of views, and the result.
 
-    python -m tests.external.feldera [--limit 300] [--seed 7] [--only window]
+    python -m tests.external.feldera [--limit 300] [--seed 7] [--minutes M] [--only window]
 
 The tables of a case get a suffix, so that many cases share a database. Most of the cases without
 tables are constants; they are a fifth of a sample.
@@ -12,6 +12,7 @@ import argparse
 import random
 import re
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ def sampled(fixtures: Sequence[Fixture], limit: int, chance: random.Random) -> l
     with_tables = [f for f in mixed if _TABLE.search(f.schema)]
     constants = [f for f in mixed if not _TABLE.search(f.schema)]
     first = with_tables[: max(limit * 4 // 5, limit - len(constants))]
-    return first + constants[: limit - len(first)]
+    return chance.sample(both := first + constants[: limit - len(first)], len(both))
 
 
 def statements(text: str) -> list[str]:
@@ -161,6 +162,7 @@ def replay(
     fixtures: Sequence[Fixture],
     seed: int,
     say: Callable[[str], None] = print,
+    until: float | None = None,
 ) -> Batches:
     """The cases in batches, in one database under `scratch`."""
     chance = random.Random(seed)
@@ -168,6 +170,8 @@ def replay(
     with rekindle.connect(str(scratch / "database"), spark, retain=2) as db:
         batches = Batches(db, results, say)
         for start in range(0, len(fixtures), BATCH):
+            if until is not None and time.monotonic() > until:
+                break
             part = []
             for number, fixture in enumerate(fixtures[start : start + BATCH], start):
                 made = prepared(fixture, number)
@@ -213,8 +217,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.external.feldera")
     parser.add_argument("--limit", type=int, default=300)
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--minutes", type=float, help="begin nothing new after so many")
     parser.add_argument("--only", default="", help="cases whose name has this text")
     asked = parser.parse_args()
+    until = None if asked.minutes is None else time.monotonic() + 60 * asked.minutes
     place = material("feldera")
     if place is None:
         raise SystemExit(absent("feldera"))
@@ -225,11 +231,11 @@ def main() -> None:
     settings = {"spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "UTC"}
     session = local_session(**settings, **{"spark.ui.enabled": "false"})
     with tempfile.TemporaryDirectory(prefix="rekindle-feldera-") as scratch:
-        batches = replay(session, Path(scratch), chosen, asked.seed)
+        batches = replay(session, Path(scratch), chosen, asked.seed, until=until)
     results = batches.results
     by_kind = Counter(name.split("/")[0] for name in results.cases)
     results.notes += [
-        f"A sample of {len(chosen)} of {len(every)} cases, seed {asked.seed}: "
+        f"A sample of {len(results.cases)} of {len(every)} cases, seed {asked.seed}: "
         + ", ".join(f"{count} {kind}" for kind, count in by_kind.most_common()),
         f"Spark itself has another result than the published one, or prints it otherwise, in "
         f"{len(batches.disagreeing)}.",

@@ -1,6 +1,6 @@
 """pg_ivm's regression scripts: views under DML, held against what psql printed.
 
-    python -m tests.external.pg_ivm [--files outer_join,pg_ivm] [--limit N] [--seed 7]
+    python -m tests.external.pg_ivm [--files outer_join,pg_ivm] [--limit N] [--seed 7] [--minutes M]
 
 A transcript is replayed statement by statement. A transaction there is many epochs here; to roll
 back is to push the opposite change. What psql printed for `SELECT * FROM` a view must be the view's
@@ -14,6 +14,7 @@ import argparse
 import random
 import re
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -228,11 +229,15 @@ def replay_file(
     *,
     limit: int | None = None,
     seed: int = 7,
+    until: float | None = None,
 ) -> None:
     """One transcript, or its first statements, in a new database."""
     with rekindle.connect(str(scratch / place.stem), spark, retain=2) as db:
         run = Replay(place.stem, batches_of(db))
         for step in islice(read_steps(place.read_text(encoding="utf-8")), limit):
+            if until is not None and time.monotonic() > until:
+                run.batches.results.notes.append(f"{run.name}: up to line {step.line}.")
+                break
             run.step(step)
         for view in list(run.views):
             run._drop(view)
@@ -246,7 +251,9 @@ def main() -> None:
     parser.add_argument("--files", default=",".join(FILES))
     parser.add_argument("--limit", type=int, help="statements of each file")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--minutes", type=float, help="begin nothing new after so many")
     asked = parser.parse_args()
+    until = None if asked.minutes is None else time.monotonic() + 60 * asked.minutes
     place = material("pg_ivm")
     if place is None:
         raise SystemExit(absent("pg_ivm"))
@@ -270,6 +277,7 @@ def main() -> None:
                 batches_of,
                 limit=asked.limit,
                 seed=asked.seed,
+                until=until,
             )
         print(f"{name}: {results.summary}", flush=True)
     queries = {name: query for each in all_batches for name, query in each.queries.items()}

@@ -84,8 +84,8 @@ def test_some_of_feldera(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_transcript_has_statements_tables_and_errors() -> None:
-    text = "BEGIN;\nSELECT a\n FROM t; -- why\n a | __ivm_count__ \n---+---\n 1 | 2\n   | 1\n(2 rows)\n\n"
-    begin, select, wrong = read_steps(text + "DROP TABLE t;\nERROR:  no\nHINT:  none\n")
+    text = "BEGIN;\nSELECT a\n FROM t; -- why\n a | __ivm_count__ \n---+---\n 1 | 2\n   | 1\n"
+    begin, select, wrong = read_steps(text + "(2 rows)\n\nDROP TABLE t;\nERROR:  no\nHINT:  none\n")
     assert (begin.sql, wrong.error) == ("BEGIN;", "no")
     require_printed([(None,), (1,)], select)
     for rows in ([(1,)], [(1,), (0,)], [(1,), (None,), (None,)]):
