@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -97,7 +98,7 @@ class Replay:
         try:
             with Reference(self.db) as reference:
                 columns = reference.frame(case.query).columns
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             self._note(case, Outcome.NOT_APPLICABLE, f"Spark: {condition(error)}")
             return
         given = [name.strip() for name in (names or "").split(",") if name.strip()]

@@ -1,6 +1,6 @@
 """SQLite's SQL logic test: every query a view, over tables that lose rows and get them back.
 
-    python -m tests.external.sqllogictest [--limit 400] [--seed 7] [--minutes M] [--files select1,index/view]
+    python -m tests.external.sqllogictest [--limit 400] [--seed 7] [--minutes M] [--files a,b]
 
 A file is replayed in SQLite, which Python carries: it understands the dialect of the statements
 that fill the tables, and it gives the rows of a query where the file records only a hash of them.
