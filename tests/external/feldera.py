@@ -22,8 +22,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import rekindle
-from tests.external.batches import Batches, Case, Expected, condition, stages_of
-from tests.external.compare import Difference, Row
+from tests.external.batches import Batches, Case, Expected, condition, stages_of, text
+from tests.external.compare import Difference, Row, rows_of
 from tests.external.grouped import write_grouped
 from tests.external.material import absent, material
 from tests.external.outcomes import Outcome, Results
@@ -188,18 +188,26 @@ def replay(
                     results.add(fixture.name, Outcome.NOT_APPLICABLE, made)
                 elif _load(batches, made):
                     part.append(made)
-            contents = {t: db.table(t).collect() for made in part for t in made.tables}
-            plain = {name: [tuple(row) for row in rows] for name, rows in contents.items()}
-            try:
-                batches.run([made.case for made in part], stages_of(plain, chance))
-            except Exception as error:
-                for made in part:
-                    results.add(made.case.name, Outcome.FAILED, f"the batch: {condition(error)}")
+            _run(batches, part, chance)
             for table in [t for made in part for t in made.tables]:
                 db.drop_table(table)
                 batches.forget(table)
             say(f"{start + BATCH}: {results.summary}")
     return batches
+
+
+def _run(batches: Batches, part: Sequence[Prepared], chance: random.Random) -> None:
+    """A batch; where its tables cannot be brought to a state, each case by itself."""
+    contents = {t: rows_of(batches.db.table(t)) for made in part for t in made.tables}
+    try:
+        batches.run([made.case for made in part], stages_of(contents, chance))
+    except Exception as error:
+        if len(part) > 1:
+            for made in part:
+                _run(batches, [made], chance)
+            return
+        for made in part:
+            batches.results.add(made.case.name, Outcome.FAILED, f"its rows: {text(error)}")
 
 
 def _load(batches: Batches, made: Prepared) -> bool:

@@ -79,7 +79,8 @@ class Replay:
             return
         elif first in ("BEGIN", "SAVEPOINT"):
             key = "" if first == "BEGIN" else sql.split()[1]
-            self.marks[key] = Mark(self._contents(), frozenset(self.views), self.diverged)
+            if key or key not in self.marks:  # a transaction goes on where another begins
+                self.marks[key] = Mark(self._contents(), frozenset(self.views), self.diverged)
         elif first == "ROLLBACK":
             self._back(sql.split()[-1] if " TO " in sql.upper() else "")
         elif looks is not None and looks[1] in self.views:
@@ -95,6 +96,9 @@ class Replay:
     def _create(self, step: Step, view: str, names: str | None, query: str) -> None:
         case = Case(f"{self.name}:{step.line} {view}", _translated(query))
         self.batches.queries[case.name] = case.query
+        if not re.match(r"\s*(SELECT|WITH)\b(?!.*\bRETURNING\b)", query, re.I | re.S):
+            self._note(case, Outcome.NOT_APPLICABLE, "not a query")
+            return
         try:
             with Reference(self.db) as reference:
                 columns = reference.frame(case.query).columns
@@ -197,6 +201,8 @@ class Replay:
         mark = self.marks.get(key)
         if mark is None:
             return
+        if not key:
+            self.marks.clear()
         for view in [v for v in self.views if v not in mark.views]:
             self._drop(view)
         for table in [t for t in self.db.tables if t not in mark.contents]:
