@@ -178,7 +178,7 @@ class Batches:
                         rows_of(f) for f in (self.db.table(view), reference.frame(case.query))
                     )
                     if left_open(case.query, ours, theirs):
-                        self._note(case, Outcome.NOT_APPLICABLE, "an aggregate leaves it open")
+                        self._note(case, Outcome.NOT_APPLICABLE, "the query leaves it open")
                     else:
                         self._note(case, Outcome.FAILED, f"{stage.when}: {error}")
                     self._drop(view)

@@ -224,6 +224,7 @@ class Replay:
 def _translated(sql: str) -> str:
     """The few spellings that differ; everything else is Spark's to judge."""
     spark = re.sub(r"\bpublic\.", "", sql).replace('"', "`")
+    spark = re.sub(r"\btext\b", "string", spark)
     spark = re.sub(r"\bSELECT\s+generate_series\(", "SELECT * FROM range(", spark)
     return re.sub(r"range\(1, (\d+)\)", lambda m: f"range(1, {int(m[1]) + 1})", spark)
 
@@ -277,15 +278,8 @@ def main() -> None:
     for name in asked.files.split(","):
         with tempfile.TemporaryDirectory(prefix="rekindle-pg-") as scratch:
             transcript = place / "expected" / f"{name}.out"
-            replay_file(
-                session,
-                Path(scratch),
-                transcript,
-                batches_of,
-                limit=asked.limit,
-                seed=asked.seed,
-                until=until,
-            )
+            bounds = {"limit": asked.limit, "seed": asked.seed, "until": until}
+            replay_file(session, Path(scratch), transcript, batches_of, **bounds)
         print(f"{name}: {results.summary}", flush=True)
     queries = {name: query for each in all_batches for name, query in each.queries.items()}
     whole = sum((each.recomputed for each in all_batches), start=type(all_batches[0].recomputed)())
