@@ -40,6 +40,8 @@ class Reference:
         # Few rows and many small queries: half the time of Spark's usual settings.
         self._spark.conf.set("spark.sql.adaptive.enabled", "false")
         self._spark.conf.set("spark.sql.shuffle.partitions", "1")
+        self._spark.conf.set("spark.sql.codegen.wholeStage", "false")
+        self._spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         self._frames: dict[str, DataFrame] = {}
 
     def __enter__(self) -> Reference:
@@ -60,6 +62,10 @@ class Reference:
             self._spark.catalog.dropTempView(name)
             frame.unpersist()
         self._frames = {}
+
+    def frame(self, query: str) -> DataFrame:
+        """A query over the plain tables."""
+        return self._spark.sql(query)
 
     def compare(self, view: str, query: str) -> int:
         """How many rows the view has; raises `Difference` unless Spark gives the same ones."""

@@ -1,0 +1,288 @@
+"""Many small cases in one database: views in batches, kept through a few states of the tables.
+
+A case is a query with, where there is one, a check of its rows against a published result. A batch
+of them are created as views, then the tables go from state to state, one transaction each, and
+after each the views are compared with what Spark computes from the tables.
+
+A transaction that raises says nothing about which view is at fault: the batch is then split in two,
+and run again from its first state, until the view stands alone.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+from rekindle.errors import RekindleError, UnsupportedError
+from rekindle.runtime.database import Database
+from tests.external.compare import Difference, Reference, Row, rows_of
+from tests.external.outcomes import Outcome, Results
+from tests.external.strategy import recomputed_nodes
+from tests.external.unordered import left_open
+
+Contents = Mapping[str, Sequence[Row]]
+"""The rows of each table."""
+
+Expected = Callable[[list[Row]], None]
+"""Raises `Difference` unless the rows are the published ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A query, and a check of its rows when the tables are as published.
+
+    A stack of views has `parents`, in order, and a `top` over them; its query is then the same
+    with the parents as common table expressions, for Spark.
+    """
+
+    name: str
+    query: str
+    expected: Expected | None = None
+    parents: tuple[tuple[str, str], ...] = ()
+    top: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A state of the tables.
+
+    Where it is the published one, results are checked too, and suffice when it was seen before.
+    """
+
+    when: str
+    contents: Contents
+    published: bool = False
+    seen_before: bool = False
+
+
+@dataclass(slots=True)
+class Batches:
+    """A database with its results so far.
+
+    `contents` are the rows that the tables have now, `recomputed` counts the nodes of views that a
+    step computes as a whole, and `disagreeing` are the cases in which Spark itself does not give
+    the published result.
+    """
+
+    db: Database
+    results: Results
+    say: Callable[[str], None] = print
+    queries: dict[str, str] = field(default_factory=dict)
+    recomputed: Counter[str] = field(default_factory=Counter)
+    contents: dict[str, Sequence[Row]] = field(default_factory=dict)
+    disagreeing: dict[str, str] = field(default_factory=dict)
+    _views: dict[str, Case] = field(default_factory=dict)
+    _number: int = 0
+
+    def run(self, cases: Sequence[Case], stages: Sequence[Stage]) -> None:
+        """Create the cases' views at the first stage, and follow them through the others."""
+        self.queries |= {case.name: case.query for case in cases}
+        self._follow(self._analysed(cases, stages[0]), stages)
+
+    def _analysed(self, cases: Sequence[Case], first: Stage) -> list[Case]:
+        """The cases that Spark accepts; their columns get names where Spark gives one twice."""
+        self.move(first.contents)
+        kept = []
+        with Reference(self.db) as reference:
+            for case in cases:
+                try:
+                    columns = [name.lower() for name in reference.frame(case.query).columns]
+                except (AnalysisException, ParseException) as error:
+                    self._note(case, Outcome.NOT_APPLICABLE, f"Spark: {condition(error)}")
+                else:
+                    kept.append(
+                        case if len(set(columns)) == len(columns) else renamed(case, len(columns))
+                    )
+        return kept
+
+    def _follow(self, cases: Sequence[Case], stages: Sequence[Stage]) -> None:
+        if not cases:
+            return
+        self.move(stages[0].contents)
+        for case in cases:
+            self._create(case)
+        for stage in stages[1:]:
+            try:
+                self.move(stage.contents)
+            except Exception as error:
+                self._split(cases, stages, stage, error)
+                return
+            self._compare(stage)
+        for view, case in list(self._views.items()):
+            for node in recomputed_nodes(self.db, view):
+                self.recomputed[generalised(node)] += 1
+            self._note(case, Outcome.PASSED)
+            self._drop(view)
+
+    def _create(self, case: Case) -> None:
+        self._number += 1
+        view = f"view_{self._number}"
+        parents: list[str] = []
+        try:
+            for parent, query in case.parents:
+                self.db.sql(f"CREATE MATERIALIZED VIEW {parent} AS {query}")
+                parents.append(parent)
+            self.db.sql(f"CREATE MATERIALIZED VIEW {view} AS {case.top or case.query}")
+        except UnsupportedError as error:
+            self._note(case, Outcome.REFUSED, str(error))
+        except Exception as error:
+            if self._spark_raises(case):
+                self._note(case, Outcome.NOT_APPLICABLE, f"Spark raises: {condition(error)}")
+            else:
+                self._note(case, Outcome.FAILED, f"creating it: {text(error)}")
+        else:
+            self._views[view] = case
+            return
+        for parent in reversed(parents):
+            self.db.drop_view(parent)
+
+    def _split(
+        self, cases: Sequence[Case], stages: Sequence[Stage], at: Stage, error: Exception
+    ) -> None:
+        """Drop the views, and find by halves the one that made a transaction raise."""
+        left = list(self._views.values())
+        for view in list(self._views):
+            self._drop(view)
+        if len(left) > 1:
+            self._follow(left[: len(left) // 2], stages)
+            self._follow(left[len(left) // 2 :], stages)
+            return
+        for case in left:
+            self.move(at.contents)
+            if self._spark_raises(case):
+                self._note(case, Outcome.NOT_APPLICABLE, f"Spark raises: {condition(error)}")
+            else:
+                self._note(case, Outcome.FAILED, f"{at.when}: {text(error)}")
+
+    def _spark_raises(self, case: Case) -> bool:
+        with Reference(self.db) as reference:
+            return raises(reference, case)
+
+    def _compare(self, stage: Stage) -> None:
+        with Reference(self.db) as reference:
+            for view, case in list(self._views.items()):
+                try:
+                    known = case.expected if case.name not in self.disagreeing else None
+                    if not stage.seen_before or known is None:
+                        reference.compare(view, case.query)
+                    if stage.published and known is not None:
+                        self._require_published(view, case, stage)
+                except Difference as error:
+                    ours, theirs = (
+                        rows_of(f) for f in (self.db.table(view), reference.frame(case.query))
+                    )
+                    if left_open(case.query, ours, theirs):
+                        self._note(case, Outcome.NOT_APPLICABLE, "the query leaves it open")
+                    else:
+                        self._note(case, Outcome.FAILED, f"{stage.when}: {error}")
+                    self._drop(view)
+                except Exception as error:
+                    raised = raises(reference, case)
+                    outcome = Outcome.NOT_APPLICABLE if raised else Outcome.FAILED
+                    why = (
+                        f"Spark raises: {condition(error)}"
+                        if raised
+                        else f"{stage.when}: {text(error)}"
+                    )
+                    self._note(case, outcome, why)
+                    self._drop(view)
+
+    def move(self, target: Contents) -> None:
+        """Bring the tables to the given contents, by one transaction."""
+        for name in target:
+            if name not in self.contents:
+                self.contents[name] = rows_of(self.db.table(name))
+        with self.db.transaction() as transaction:
+            for name, rows in target.items():
+                by_key = {_key(row): row for row in (*rows, *self.contents[name])}
+                now, wanted = (Counter(map(_key, r)) for r in (self.contents[name], rows))
+                gone = [by_key[key] for key in (now - wanted).elements()]
+                new = [by_key[key] for key in (wanted - now).elements()]
+                if gone:
+                    transaction.delete(name, gone)
+                if new:
+                    transaction.insert(name, new)
+        self.contents |= target
+
+    def forget(self, table: str) -> None:
+        """The table was dropped, or changed by other means."""
+        self.contents.pop(table, None)
+
+    def _require_published(self, view: str, case: Case, stage: Stage) -> None:
+        """The view equals Spark's result: one that differs from the published is a dialect's."""
+        assert case.expected is not None
+        try:
+            case.expected(rows_of(self.db.table(view)))
+        except Difference as error:
+            if stage.seen_before:
+                raise
+            self.disagreeing[case.name] = str(error)
+
+    def _drop(self, view: str) -> None:
+        case = self._views.pop(view)
+        for name in (view, *(parent for parent, _ in reversed(case.parents))):
+            self.db.drop_view(name)
+
+    def _note(self, case: Case, outcome: Outcome, reason: str = "") -> None:
+        result = self.results.add(case.name, outcome, reason)
+        if result.outcome in (Outcome.FAILED, Outcome.REFUSED):
+            self.say(str(result))
+
+
+def raises(reference: Reference, case: Case) -> bool:
+    """Whether plain Spark cannot run the query on these rows either."""
+    try:
+        reference.frame(case.query).collect()
+    except PySparkException:
+        return True
+    return False
+
+
+def stages_of(contents: Contents, chance: random.Random) -> list[Stage]:
+    """Some rows or none, all of them, all but some with others twice, and all again."""
+    first = chance.choice((0.0, 0.6))
+    return [
+        Stage("at first", sample(contents, first, chance)),
+        Stage("after inserts", contents, published=True),
+        Stage("after deletes", sample(contents, chance.choice((0.3, 0.7)), chance)),
+        Stage("after inserts again", contents, published=True, seen_before=True),
+    ]
+
+
+def sample(contents: Contents, share: float, chance: random.Random) -> Contents:
+    return {n: [row for row in rows if chance.random() < share] for n, rows in contents.items()}
+
+
+def renamed(case: Case, columns: int) -> Case:
+    """The same with columns c0, c1, ...; a view cannot have two of one name."""
+    names = ", ".join(f"c{i}" for i in range(columns))
+    query, top = (f"SELECT * FROM ({q}) AS named({names})" for q in (case.query, case.top))
+    return replace(case, query=query, top=top if case.top else "")
+
+
+def condition(error: Exception) -> str:
+    """Spark's name for an error, or its first line."""
+    if isinstance(error, PySparkException) and (name := error.getCondition()):
+        return str(name)
+    found = re.search(r"\[([A-Z_0-9.]{6,})\]", str(error))
+    return found[1] if found else generalised(str(error).strip().split("\n")[0])
+
+
+def generalised(reason: str) -> str:
+    """A reason without the names and numbers that are a case's own."""
+    plain = re.sub(r"'[^']*'|`[^`]*`|\"[^\"]*\"", "'...'", reason)
+    return re.sub(r"\b\d+\b|#\d+L?", "n", plain)[:160]
+
+
+def text(error: Exception) -> str:
+    return str(error) if isinstance(error, RekindleError | Difference) else repr(error)
+
+
+def _key(row: Row) -> Any:
+    return repr(row)

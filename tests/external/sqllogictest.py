@@ -1,0 +1,280 @@
+"""SQLite's SQL logic test: every query a view, over tables that lose rows and get them back.
+
+    python -m tests.external.sqllogictest [--limit 400] [--seed 7] [--minutes M] [--files a,b]
+
+A file is replayed in SQLite, which Python carries: it understands the dialect of the statements
+that fill the tables, and it gives the rows of a query where the file records only a hash of them.
+What the view has must be what Spark computes from the same tables, and, where the hash shows that
+SQLite's rows are the recorded ones, those too.
+
+Spark runs without ANSI mode, as SQLite does not raise on an overflow or a division by zero.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import random
+import re
+import sqlite3
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import rekindle
+from tests.external.batches import Batches, Case, Expected, condition, stages_of
+from tests.external.compare import Difference, Row
+from tests.external.grouped import write_grouped
+from tests.external.material import absent, material
+from tests.external.outcomes import Outcome, Results
+
+BATCH = 40
+WIDEST = 12
+"""Joins of more tables than this are left out: Spark alone takes minutes for each."""
+TYPES = {"INTEGER": "BIGINT", "INT": "BIGINT", "FLOAT": "DOUBLE", "REAL": "DOUBLE"}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A statement, or a query with the types of its columns and the values recorded for it."""
+
+    sql: str
+    types: str = ""
+    order: str = ""
+    recorded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Queries of a file between two changes of its tables."""
+
+    tables: dict[str, str]
+    contents: dict[str, list[Row]]
+    queries: list[tuple[str, Record, list[Row]]]
+
+
+def read_records(place: Path) -> Iterator[Record]:
+    """The records of a file that are for any database."""
+    for block in re.split(r"\n\s*\n", place.read_text(encoding="utf-8")):
+        lines = [line for line in block.splitlines() if not line.startswith("#")]
+        if any(line.startswith("onlyif") for line in lines):
+            continue
+        lines = [line for line in lines if not line.startswith(("skipif", "hash-threshold"))]
+        if not lines or lines[0].startswith("halt"):
+            continue
+        head, *body = lines
+        if head.startswith("statement ok"):
+            yield Record("\n".join(body))
+        elif head.startswith("query"):
+            words = head.split()
+            cut = body.index("----") if "----" in body else len(body)
+            order = words[2] if len(words) > 2 else "nosort"
+            yield Record("\n".join(body[:cut]), words[1], order, tuple(body[cut + 1 :]))
+
+
+def read_segments(place: Path, name: str) -> Iterator[Segment]:
+    """The file as SQLite runs it: tables with their rows, and queries with SQLite's rows."""
+    sqlite = sqlite3.connect(":memory:")
+    segment: Segment | None = None
+    for number, record in enumerate(read_records(place)):
+        try:
+            rows = [tuple(row) for row in sqlite.execute(record.sql)]
+        except sqlite3.Error:
+            continue
+        if not record.types:
+            if segment is not None:
+                yield segment
+                segment = None
+            continue
+        if _width(record.sql) > WIDEST:
+            continue
+        if segment is None:
+            segment = _segment(sqlite)
+        segment.queries.append((f"{name}:{number}", record, rows))
+    if segment is not None:
+        yield segment
+
+
+def _width(query: str) -> int:
+    found = re.search(r"\bFROM\s+([\w\s,]+?)(?=\bWHERE\b|$)", query)
+    return 1 if found is None else found[1].count(",") + 1
+
+
+def _segment(sqlite: sqlite3.Connection) -> Segment:
+    names = [n for (n,) in sqlite.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    tables, contents = {}, {}
+    for name in names:
+        columns = list(sqlite.execute(f"PRAGMA table_info({name})"))
+        kinds = [TYPES.get(column[2].split("(")[0].upper(), "STRING") for column in columns]
+        keys = [c[1] for c, kind in zip(columns, kinds, strict=True) if c[5] and kind == "BIGINT"]
+        parts = [f"{c[1]} {kind}" for c, kind in zip(columns, kinds, strict=True)]
+        parts += [f"PRIMARY KEY ({', '.join(keys)})"] if keys else []
+        tables[name] = f"({', '.join(parts)})"
+        rows = [tuple(row) for row in sqlite.execute(f"SELECT * FROM {name}")]
+        contents[name] = [tuple(map(_stored, row, kinds)) for row in rows]
+    return Segment(tables, contents, [])
+
+
+def _stored(value: object, kind: str) -> object:
+    if value is None:
+        return None
+    return {"BIGINT": int, "DOUBLE": float, "STRING": str}[kind](value)
+
+
+def translated(query: str, tables: dict[str, str]) -> str:
+    """SQLite's text for Spark: 64-bit integers, and their division where there are no others."""
+    spark = re.sub(r"\bAS\s+INTEGER\b", "AS BIGINT", query)
+    spark = re.sub(r"\bAS\s+REAL\b", "AS DOUBLE", spark)
+    if not any("DOUBLE" in ddl for ddl in tables.values()):
+        spark = spark.replace("/", " DIV ")
+    return spark
+
+
+def expectation(record: Record, sqlite_rows: list[Row]) -> Expected | None:
+    """A check against the recorded values; None where SQLite here has others."""
+    printed = [tuple(map(printed_value, row, record.types)) for row in sqlite_rows]
+    if not _is_recorded(record, printed):
+        return None
+
+    def require(rows: list[Row]) -> None:
+        ours = Counter(tuple(map(printed_value, row, record.types)) for row in rows)
+        if ours != Counter(printed):
+            surplus, missing = ours - Counter(printed), Counter(printed) - ours
+            raise Difference(
+                f"recorded result: too many {list(surplus)[:3]}, missing {list(missing)[:3]}"
+            )
+
+    return require
+
+
+def _is_recorded(record: Record, printed: Sequence[tuple[str, ...]]) -> bool:
+    rows = sorted(printed) if record.order == "rowsort" else list(printed)
+    values = [value for row in rows for value in row]
+    if record.order == "valuesort":
+        values.sort()
+    if len(record.recorded) == 1 and "hashing to" in record.recorded[0]:
+        digest = hashlib.md5("".join(f"{value}\n" for value in values).encode()).hexdigest()
+        return record.recorded[0] == f"{len(values)} values hashing to {digest}"
+    return values == list(record.recorded)
+
+
+def printed_value(value: object, kind: str) -> str:
+    """As the suite prints it.
+
+    >>> [printed_value(v, k) for v, k in [(1.5, "R"), (None, "I"), ("", "T"), (7.0, "I")]]
+    ['1.500', 'NULL', '(empty)', '7']
+    """
+    if value is None:
+        return "NULL"
+    if kind == "R" and isinstance(value, int | float | Decimal):
+        return f"{value:.3f}"
+    if kind == "I" and isinstance(value, int | float | Decimal):
+        return str(int(value))
+    return "".join(c if " " <= c <= "~" else "@" for c in str(value)) or "(empty)"
+
+
+def chosen_segments(
+    root: Path, files: Sequence[str], limit: int, chance: random.Random
+) -> Iterator[Segment]:
+    """About `limit` queries, as many from each file, of as few of its segments as have them."""
+    places = sorted(p for p in root.rglob("*.test"))
+    places = [p for p in places if not files or any(f in str(p.relative_to(root)) for f in files)]
+    share = max(1, limit // len(places)) if limit else 10**9
+    for place in places:
+        segments = list(read_segments(place, str(place.relative_to(root).with_suffix(""))))
+        left = share
+        for segment in chance.sample(segments, len(segments)):
+            if left <= 0:
+                break
+            kept = chance.sample(segment.queries, min(left, len(segment.queries)))
+            left -= len(kept)
+            yield _narrowed(segment, kept)
+
+
+def _narrowed(segment: Segment, queries: list[tuple[str, Record, list[Row]]]) -> Segment:
+    """The segment with some of its queries, and the tables that these may read."""
+    words = {word for _, record, _ in queries for word in re.findall(r"\w+", record.sql.lower())}
+    tables = {name: ddl for name, ddl in segment.tables.items() if name.lower() in words}
+    return Segment(tables, {name: segment.contents[name] for name in tables}, queries)
+
+
+def replay(
+    spark: SparkSession,
+    scratch: Path,
+    segments: Iterator[Segment],
+    seed: int,
+    say: Callable[[str], None] = print,
+    until: float | None = None,
+) -> Batches:
+    """Each segment's queries as views, in databases under `scratch`."""
+    chance = random.Random(seed)
+    results = Results("sqllogictest", "Queries of SQLite's SQL logic test as views.")
+    with rekindle.connect(str(scratch / "database"), spark, retain=2) as db:
+        batches = Batches(db, results, say)
+        tables: dict[str, str] = {}
+        for segment in segments:
+            if until is not None and time.monotonic() > until:
+                break
+            for name in [n for n in tables if tables[n] != segment.tables.get(n)]:
+                db.drop_table(name)
+                batches.forget(name)
+                del tables[name]
+            for name, ddl in segment.tables.items():
+                if name not in tables:
+                    db.sql(f"CREATE TABLE {name} {ddl}")
+                    tables[name] = ddl
+            cases = [
+                Case(name, translated(record.sql, segment.tables), expectation(record, rows))
+                for name, record, rows in segment.queries
+            ]
+            for start in range(0, len(cases), BATCH):
+                part = cases[start : start + BATCH]
+                try:
+                    batches.run(part, stages_of(segment.contents, chance))
+                except Exception as error:
+                    for case in part:
+                        results.add(case.name, Outcome.FAILED, f"the batch: {condition(error)}")
+                say(f"{segment.queries[0][0]}: {results.summary}")
+    return batches
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.external.sqllogictest")
+    parser.add_argument("--limit", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--minutes", type=float, help="begin nothing new after so many")
+    parser.add_argument("--files", default="")
+    asked = parser.parse_args()
+    until = None if asked.minutes is None else time.monotonic() + 60 * asked.minutes
+    place = material("sqllogictest")
+    if place is None:
+        raise SystemExit(absent("sqllogictest"))
+    from rekindle.spark.session import local_session
+
+    files = [part for part in asked.files.split(",") if part]
+    chance = random.Random(asked.seed)
+    segments = chosen_segments(place / "full", files, asked.limit, chance)
+    session = local_session(**{"spark.sql.ansi.enabled": "false", "spark.ui.enabled": "false"})
+    with tempfile.TemporaryDirectory(prefix="rekindle-slt-") as scratch:
+        batches = replay(session, Path(scratch), segments, asked.seed, until=until)
+    print(batches.results.summary)
+    if not files:
+        batches.results.notes.append(
+            f"A sample of {len(batches.results.cases)} queries from all files, seed {asked.seed}."
+        )
+        batches.results.notes.append(
+            f"Spark itself has another result than the recorded one in {len(batches.disagreeing)}."
+        )
+        print(write_grouped(batches.results, batches.queries, batches.recomputed))
+    if batches.results.of(Outcome.FAILED):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

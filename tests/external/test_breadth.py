@@ -1,0 +1,115 @@
+"""Bounded parts of the suites of many small cases, and what their readers make of a text."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rekindle.runtime.database import Database
+from tests.external import feldera, pg_ivm, sqllogictest
+from tests.external.batches import Batches, Case, Stage
+from tests.external.compare import Difference
+from tests.external.grouped import grouped_markdown
+from tests.external.material import absent, material
+from tests.external.outcomes import Outcome, Results
+from tests.external.transcript import read_steps, require_printed
+
+
+def place_of(name: str) -> Path:
+    place = material(name)
+    if place is None:
+        pytest.skip(absent(name))
+    return place
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def test_a_wrong_result_is_seen(db: Database) -> None:
+    """Negative controls: a published result that no state has, and a view that Spark refuses."""
+    db.sql("CREATE TABLE t (x INT)")
+
+    def require(rows: list[tuple[object, ...]]) -> None:
+        if sorted(rows) != [(1,), (2,)]:
+            raise Difference(f"{rows}")
+
+    stages = [
+        Stage("at first", {"t": []}),
+        Stage("after inserts", {"t": [(1,), (2,)]}, published=True),
+        Stage("after inserts again", {"t": [(1,)]}, published=True, seen_before=True),
+    ]
+    batches = Batches(db, Results("s", "about"), quiet)
+    batches.run([Case("a", "SELECT x FROM t", require), Case("b", "SELECT y FROM t")], stages)
+    outcomes = {name: result.outcome for name, result in batches.results.cases.items()}
+    assert outcomes == {"a": Outcome.FAILED, "b": Outcome.NOT_APPLICABLE}
+    assert db.views == []
+    assert "SELECT x FROM t" in grouped_markdown(
+        batches.results, batches.queries, batches.recomputed
+    )
+
+
+def test_a_view_that_raises_is_told_from_its_neighbours(db: Database) -> None:
+    db.sql("CREATE TABLE t (x INT)")
+    stages = [Stage("at first", {"t": [(1,)]}), Stage("after inserts", {"t": [(1,), (0,)]})]
+    batches = Batches(db, Results("s", "about"), quiet)
+    cases = [Case("a", "SELECT x FROM t"), Case("b", "SELECT 1 / x AS y FROM t")]
+    batches.run([*cases, Case("c", "SELECT x + 1 AS y FROM t")], stages)
+    outcomes = [batches.results.cases[name].outcome for name in "abc"]
+    assert outcomes == [Outcome.PASSED, Outcome.NOT_APPLICABLE, Outcome.PASSED]
+
+
+def test_some_of_sqllogictest(spark: SparkSession, tmp_path: Path) -> None:
+    root = place_of("sqllogictest") / "full"
+    segments = sqllogictest.chosen_segments(root, ["groupby/slt_good_13"], 5, random.Random(3))
+    batches = sqllogictest.replay(spark, tmp_path, segments, 3, quiet)
+    assert batches.results.summary == "5 cases: 5 passed"
+
+
+def test_some_of_pg_ivm(spark: SparkSession, tmp_path: Path) -> None:
+    results = Results("pg_ivm", "")
+    place = place_of("pg_ivm") / "expected" / "pg_ivm.out"
+    pg_ivm.replay_file(spark, tmp_path, place, lambda db: Batches(db, results, quiet), limit=22)
+    assert results.summary == "1 cases: 1 passed"
+
+
+def test_some_of_feldera(spark: SparkSession, tmp_path: Path) -> None:
+    root = place_of("feldera") / "spark_sql_fixtures"
+    fixtures = [f for f in feldera.read_fixtures(root / "multiple_views")][:2]
+    batches = feldera.replay(spark, tmp_path, fixtures, 3, quiet)
+    assert batches.results.summary == "2 cases: 2 passed"
+
+
+def test_a_transcript_has_statements_tables_and_errors() -> None:
+    text = "BEGIN;\nSELECT a\n FROM t; -- why\n a | __ivm_count__ \n---+---\n 1 | 2\n   | 1\n"
+    begin, select, wrong = read_steps(text + "(2 rows)\n\nDROP TABLE t;\nERROR:  no\nHINT:  none\n")
+    assert (begin.sql, wrong.error) == ("BEGIN;", "no")
+    require_printed([(None,), (1,)], select)
+    for rows in ([(1,)], [(1,), (0,)], [(1,), (None,), (None,)]):
+        with pytest.raises(Difference):
+            require_printed(rows, select)
+
+
+def test_recorded_values_are_those_of_a_hash() -> None:
+    record = sqllogictest.Record("", "I", "rowsort", ("10", "9"))
+    check = sqllogictest.expectation(record, [(9,), (10,)])
+    assert check is not None
+    check([(10.0,), (9,)])
+    with pytest.raises(Difference):
+        check([(9,), (9,)])
+    assert sqllogictest.expectation(record, [(9,), (11,)]) is None
+
+
+def test_names_of_a_case_are_its_own() -> None:
+    text = "CREATE TABLE t (a INT) USING parquet;\n"
+    stack = "CREATE VIEW v AS SELECT a FROM t;\nCREATE VIEW w AS SELECT * FROM v WHERE a > 1;"
+    made = feldera.prepared(feldera.Fixture("f", text, "INSERT INTO t VALUES (1);", stack, ""), 7)
+    assert isinstance(made, feldera.Prepared)
+    assert made.creations == ("CREATE TABLE t_k7 (a INT)",)
+    assert made.case.parents == (("v_k7", "SELECT a FROM t_k7"),)
+    assert made.case.query == (
+        "WITH v_k7 AS (SELECT a FROM t_k7) SELECT * FROM (SELECT * FROM v_k7 WHERE a > 1)"
+    )
