@@ -107,13 +107,16 @@ def _matched(left: Source, right: Source, conditions: Sequence[Condition]) -> Te
         return Map(Join(left, keys, condition.left_keys, lookups), _kept(left.schema))
     width = len(left.schema)
     read = sorted({i for condition in conditions for i in _left_references(condition) if i < width})
-    fields = [left.schema.fields[i] for i in read]
     values = tuple(_with_match(left, right, condition, read) for condition in conditions)
-    matching = Distinct(values[0] if len(values) == 1 else UnionAll(values))
-    here = [Column(i, f.type, f.nullable) for i, f in zip(read, fields, strict=True)]
-    there = list(_columns(Schema(tuple(fields))))
-    keys_here, keys_there = ((row_of(here),), (row_of(there),)) if read else ((), ())
-    return Map(Join(left, matching, keys_here, keys_there), _kept(left.schema))
+    return _found_in(left, values[0] if len(values) == 1 else UnionAll(values), read)
+
+
+def _found_in(rows: Source, values: Term, read: Sequence[int]) -> Term:
+    """The rows whose values in the columns `read` occur among `values`, NULL equal to NULL."""
+    here = [Column(i, *_type_of(rows, i)) for i in read]
+    there = [Column(place, *_type_of(rows, i)) for place, i in enumerate(read)]
+    on = ((row_of(here),), (row_of(there),)) if read else ((), ())
+    return Map(Join(rows, Distinct(values), *on), _kept(rows.schema))
 
 
 _ONE: Named = ("one", Literal(1, "int"))
@@ -177,51 +180,39 @@ def _filtered(term: Term, predicate: Scalar | None) -> Term:
 
 def _outer_join(term: OuterJoin) -> Term:
     left, right = Source(LEFT, term.left.schema), Source(RIGHT, term.right.schema)
-    width = len(left.schema)
     inner = Join(left, right, term.left_keys, term.right_keys, term.residual)
     nulls_right = tuple((f.name, Literal(None, f.type)) for f in right.schema)
     condition = Condition(term.left_keys, term.right_keys, term.residual)
-    alone = SemiJoin(left, right, (condition,), Answer.UNMATCHED)
+    alone: Term = SemiJoin(left, right, (condition,), Answer.UNMATCHED)
     parts: list[Term] = [inner, Map(alone, (*_kept(left.schema), *nulls_right))]
     if term.padded is Padded.BOTH:
         nulls_left = tuple((f.name, Literal(None, f.type)) for f in left.schema)
-        parts.append(
-            Map(_right_alone(term, left, right, inner, width), (*nulls_left, *_kept(right.schema)))
-        )
+        alone = _right_alone(term, left, right)
+        parts.append(Map(alone, (*nulls_left, *_kept(right.schema))))
     return UnionAll(tuple(parts))
 
 
-def _right_alone(term: OuterJoin, left: Source, right: Source, inner: Join, width: int) -> Term:
+def _right_alone(term: OuterJoin, left: Source, right: Source) -> Term:
     """The right rows without a match."""
     if term.residual is None:
         condition = Condition(term.right_keys, term.left_keys)
         return SemiJoin(right, left, (condition,), Answer.UNMATCHED)
     # The residual reads the left columns first, so the sides cannot be swapped below it.
-    read = sorted(
-        {i - width for i in term.residual.references if i >= width}.union(
-            *(key.references for key in term.right_keys)
-        )
-    )
-    in_left = {i for i in term.residual.references if i < width}.union(
-        *(key.references for key in term.left_keys)
-    )
+    width = len(left.schema)
+    in_left = {i for i in term.residual.references if i < width}
+    in_left.update(*(key.references for key in term.left_keys))
+    in_right = {i - width for i in term.residual.references if i >= width}
+    in_right.update(*(key.references for key in term.right_keys))
     pairs = Join(
         _masked(left, in_left),
-        _masked(right, set(read)),
+        _masked(right, in_right),
         term.left_keys,
         term.right_keys,
         term.residual,
     )
-    fields = [right.schema.fields[i] for i in read]
-    kept = [
-        (f.name, Column(width + i, f.type, f.nullable)) for i, f in zip(read, fields, strict=True)
-    ]
-    matching = Distinct(Map(pairs, tuple(kept) or (_ONE,)))
-    here = [Column(i, f.type, f.nullable) for i, f in zip(read, fields, strict=True)]
-    there = list(_columns(Schema(tuple(fields))))
-    keys_here, keys_there = ((row_of(here),), (row_of(there),)) if read else ((), ())
-    matched = Map(Join(right, matching, keys_here, keys_there), _kept(right.schema))
-    return UnionAll((right, Negate(matched)))
+    read = sorted(in_right)
+    kept = [(right.schema.names[i], Column(width + i, *_type_of(right, i))) for i in read]
+    return UnionAll((right, Negate(_found_in(right, Map(pairs, tuple(kept) or (_ONE,)), read))))
 
 
 # ---- aggregates --------------------------------------------------------------------------------
@@ -232,15 +223,10 @@ def _aggregate(term: Aggregate) -> Term:
     source = Source(LEFT, term.child.schema)
     parts = list(_parts(source, term))
     keys = len(term.keys)
-    names = [measure.name for part, measures in parts for measure in measures]
     joined = reduce(lambda a, b: _joined_on_keys(a, b, keys), (part for part, _ in parts))
-    places: dict[int, int] = {}
-    position = keys
-    for _, measures in parts:
-        for measure in measures:
-            places[id(measure)] = position
-            position += 1
-    assert len(names) == len(term.measures)
+    # By identity: equal measures may stand in one aggregate more than once.
+    placed = (measure for _, measures in parts for measure in measures)
+    places = {id(measure): keys + i for i, measure in enumerate(placed)}
     outputs = _kept(Schema(term.schema.fields[:keys])) + tuple(
         (m.name, Column(places[id(m)], m.type, m.nullable)) for m in term.measures
     )

@@ -8,7 +8,7 @@ the view is checked, run over the tables as they are then.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
@@ -39,7 +39,9 @@ class Definitions:
     def of_sql(self, name: str, sql: str) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as SQL text."""
         plan = parse(self._catalyst, sql)
-        frame = resolve(self._catalyst, plan, self._leaves.plans)
+        known = self._leaves.plans
+        scope = {mention: known[mention] for mention in mentioned(plan, known)}
+        frame = resolve(self._catalyst, plan, scope, known)
         return self._entry(name, frame, sql=sql, plan=None)
 
     def of_frame(self, name: str, frame: DataFrame) -> tuple[ViewEntry, Term]:
@@ -143,13 +145,10 @@ class Definitions:
         return self._catalyst.transform(plan, mark)
 
 
-def mentioned(plan: JavaObject, known: object) -> list[str]:
+def mentioned(plan: JavaObject, known: Iterable[str]) -> list[str]:
     """The names among `known` that occur in an unresolved plan, as far as its text shows."""
-    text = str(plan.toString()).lower()
-    words = set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
-    names: list[str] = list(known)  # type: ignore[call-overload]
-    plain = [n for n in names if all(part in words for part in _words(n))]
-    return plain
+    words = set(_words(str(plan.toString())))
+    return [name for name in known if words.issuperset(_words(name))]
 
 
 def _words(name: str) -> list[str]:

@@ -17,9 +17,10 @@ from pyspark.sql import functions as F
 from rekindle.calculus.schema import Schema
 from rekindle.circuit.nodes import Table
 from rekindle.errors import ConstraintError, RowError, StatementError, unknown_name
+from rekindle.frontends.spark_sql.encoded import encoded_column
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.runtime.transaction import Transaction
-from rekindle.spark.frames import collect, encoded_column
+from rekindle.spark.frames import collect
 
 Query = Callable[[JavaObject, DataFrame | None, Table], DataFrame]
 """Runs an unresolved plan; the frame, if given, stands for the table."""

@@ -14,7 +14,7 @@ from rekindle.calculus.scalars import Column
 from rekindle.calculus.terms import Body, Measure
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.bodies import CatalystAggregate, CatalystTop, CatalystWindow
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.kernels.regroup import MOMENT
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
@@ -48,7 +48,7 @@ class Bodies:
             case CatalystWindow():
                 moved = self._moved(body.inputs, columns)
                 expressions = [self._renamed(e, moved) for e in body.expressions]
-                order = [self._rebased(o, moved) for o in body.order]
+                order = [self._catalyst.rebased(o, moved) for o in body.order]
                 plan = self._window(expressions, groups, order, rows)
                 outputs = [*columns, *(e.toAttribute() for e in expressions)]
                 return self._project([moment, *outputs], plan)
@@ -69,7 +69,7 @@ class Bodies:
         columns: Sequence[JavaObject],
         rows: JavaObject,
     ) -> JavaObject:
-        results = [self._alias(self._aggregate(m, columns)) for m in body.measures]
+        results = [self._result(self._aggregate(m, columns)) for m in body.measures]
         catalyst = self._catalyst
         return catalyst.plan("Aggregate")(
             catalyst.seq(groups), catalyst.seq([*groups, *results]), rows, catalyst.none()
@@ -80,7 +80,7 @@ class Bodies:
         if not isinstance(finish, CatalystAggregate):
             raise RekindleError(f"Spark cannot compute the aggregate {measure.name}")
         places = [a.position for a in measure.arguments if isinstance(a, Column)]
-        return self._rebased(
+        return self._catalyst.rebased(
             finish.expression, self._moved(finish.inputs, [columns[i] for i in places])
         )
 
@@ -94,8 +94,8 @@ class Bodies:
     ) -> JavaObject:
         catalyst = self._catalyst
         moved = self._moved(body.inputs, columns)
-        order = [self._rebased(o, moved) for o in body.order]
-        rank = self._rebased(body.rank, moved)
+        order = [self._catalyst.rebased(o, moved) for o in body.order]
+        rank = self._catalyst.rebased(body.rank, moved)
         frames = catalyst.class_(_EXPRESSIONS + ".SpecifiedWindowFrame")
         frame = frames(
             catalyst.module(_EXPRESSIONS + ".RowFrame"),
@@ -105,7 +105,7 @@ class Bodies:
         specification = catalyst.expression("WindowSpecDefinition")(
             catalyst.seq(groups), catalyst.seq(order), frame
         )
-        ranked = self._alias(catalyst.expression("WindowExpression")(rank, specification))
+        ranked = self._result(catalyst.expression("WindowExpression")(rank, specification))
         plan = self._window([ranked], groups, order, rows)
         within = catalyst.expression("And")(
             catalyst.expression("GreaterThan")(
@@ -138,13 +138,12 @@ class Bodies:
     def _project(self, columns: Sequence[JavaObject], plan: JavaObject) -> JavaObject:
         return self._catalyst.plan("Project")(self._catalyst.seq(columns), plan)
 
-    def _alias(self, expression: JavaObject) -> JavaObject:
-        fresh = self._catalyst.module(_EXPRESSIONS + ".NamedExpression").newExprId()
-        return self._catalyst.alias(expression, "result", fresh)
+    def _result(self, expression: JavaObject) -> JavaObject:
+        return self._catalyst.named(expression, "result")
 
     def _renamed(self, named: JavaObject, moved: Mapping[int, JavaObject]) -> JavaObject:
         """The named expression over other columns, under a fresh name."""
-        return self._alias(self._rebased(named.child(), moved))
+        return self._result(self._catalyst.rebased(named.child(), moved))
 
     @staticmethod
     def _moved(
@@ -153,11 +152,3 @@ class Bodies:
         return {
             source.exprId().id(): column for source, column in zip(inputs, columns, strict=True)
         }
-
-    def _rebased(self, expression: JavaObject, moved: Mapping[int, JavaObject]) -> JavaObject:
-        def change(node: JavaObject) -> JavaObject | None:
-            if simple_name(node) == "AttributeReference":
-                return moved.get(node.exprId().id(), node)
-            return None
-
-        return self._catalyst.transform(expression, change)

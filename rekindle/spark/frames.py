@@ -15,16 +15,15 @@ from dataclasses import replace
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType, YearMonthIntervalType
+from pyspark.sql.types import StructType
 
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.spark.failures import spark_error
 from rekindle.spark.generate import generated
 from rekindle.spark.stages import WEIGHT, Lowered, Rowwise
-from rekindle.spark.types import data_type
 from rekindle.traces.arrays import KEY
 from rekindle.traces.external_sort import sorted_tables
 from rekindle.traces.layout import TraceLayout
@@ -233,13 +232,6 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
-def encoded_column(column: Column, type_: str) -> Column:
-    """A column of the given type in its stored form."""
-    if isinstance(data_type(type_), YearMonthIntervalType):
-        return column.cast("interval month").cast("int")
-    return column
-
-
 def _unchanged(catalyst: Catalyst, column: JavaObject, target: JavaObject) -> JavaObject:
     return column
 
@@ -249,16 +241,11 @@ def _decoded(catalyst: Catalyst, column: JavaObject, target: JavaObject) -> Java
     if simple_name(target) != "YearMonthIntervalType":
         return column
     interval = catalyst.expression("MakeYMInterval")(catalyst.literal("0"), column)
-    return _cast(catalyst, interval, target)
+    return catalyst.cast(interval, target)
 
 
 def _encoded(catalyst: Catalyst, column: JavaObject) -> JavaObject:
     if simple_name(column.dataType()) != "YearMonthIntervalType":
         return column
-    months = _cast(catalyst, column, catalyst.data_type("interval month"))
-    return _cast(catalyst, months, catalyst.data_type("int"))
-
-
-def _cast(catalyst: Catalyst, child: JavaObject, target: JavaObject) -> JavaObject:
-    ansi = catalyst.module("org.apache.spark.sql.catalyst.expressions.EvalMode").ANSI()
-    return catalyst.expression("Cast")(child, target, catalyst.none(), ansi)
+    months = catalyst.cast(column, catalyst.data_type("interval month"))
+    return catalyst.cast(months, catalyst.data_type("int"))

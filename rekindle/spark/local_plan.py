@@ -29,7 +29,8 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000000",
 }
-_MEMORY = 2**33
+_ATTEMPT, _MANAGER, _METRICS = 3, 6, 9
+"""Which arguments of a task context differ from run to run."""
 
 
 class LocalPlans:
@@ -44,8 +45,10 @@ class LocalPlans:
         self._any = catalyst.module("scala.reflect.ClassTag").Any()
         spark_context = catalyst.spark.sparkContext._jsc.sc()
         self._rdd = spark_context.parallelize(catalyst.seq(()), 1, self._any)
+        # A quarter of the heap; operators that need more spill to disk, as in any task.
+        heap = int(catalyst.jvm.java.lang.Runtime.getRuntime().maxMemory()) // 4
         self._memory = catalyst.class_("org.apache.spark.memory.UnifiedMemoryManager")(
-            spark_context.conf(), _MEMORY, _MEMORY // 2, 1
+            spark_context.conf(), heap, heap // 2, 1
         )
         self._attempts = itertools.count(2**40)
         self._contexts = catalyst.module("org.apache.spark.TaskContext")
@@ -58,7 +61,8 @@ class LocalPlans:
             .forName("org.apache.spark.TaskContextImpl")
             .getConstructors()[0]
         )
-        self._properties = self._settings()
+        self._none = catalyst.none()
+        self._arguments = self._template()
 
     def prepare(
         self,
@@ -113,28 +117,39 @@ class LocalPlans:
         try:
             return self.channel.exchange(table, source, through, target)
         finally:
-            context.markTaskCompleted(self.catalyst.none())
+            context.markTaskCompleted(self._none)
             manager.cleanUpAllAllocatedMemory()
             self._contexts.unset()
 
     def _context(self, manager: JavaObject) -> JavaObject:
+        for position, value in (
+            (_ATTEMPT, next(self._attempts)),
+            (_MANAGER, manager),
+            (_METRICS, self._metrics.empty()),
+        ):
+            self._arguments[position] = value
+        return self._constructor.newInstance(self._arguments)
+
+    def _template(self) -> JavaObject:
+        """The constructor's arguments; every item set here saves a round trip in every step."""
         catalyst = self.catalyst
         gateway: JavaObject = catalyst.spark.sparkContext._gateway
         arguments = gateway.new_array(catalyst.jvm.java.lang.Object, 12)
-        given = {
-            **{0: 0, 1: 0, 2: 0, 4: 0, 5: 1},
-            3: next(self._attempts),
-            6: manager,
-            7: self._properties,
-            9: self._metrics.empty(),
-            11: catalyst.module("scala.collection.immutable.Map").empty(),
-        }
-        for position, value in given.items():
+        nothing = catalyst.module("scala.collection.immutable.Map").empty()
+        for position, value in {
+            0: 0,
+            1: 0,
+            2: 0,
+            4: 0,
+            5: 1,
+            7: self._settings(),
+            11: nothing,
+        }.items():
             arguments[position] = value
         # A Scala BigDecimal cannot pass through py4j: it is copied from Spark's own default.
         cpus = catalyst.module("org.apache.spark.internal.config.package").CPUS_PER_TASK()
         cpus.defaultValue().toList().copyToArray(arguments, 10)
-        return self._constructor.newInstance(arguments)
+        return arguments
 
     def _settings(self) -> JavaObject:
         """The session's settings: expressions read them from the context of their task."""

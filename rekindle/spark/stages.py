@@ -18,14 +18,13 @@ from rekindle.circuit.nodes import Arrangement, Constant, Group, Keeping, Nulls,
 from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name, type_text
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, type_text
 from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScalar
 from rekindle.spark.hashing import hashes, key_hash
 from rekindle.spark.types import data_type
 
 WEIGHT = "_weight"
 _OVER_INPUTS = (CatalystScalar, CatalystGenerator, CatalystEvaluation)
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,7 @@ class Lowering:
 
     def __init__(self, catalyst: Catalyst) -> None:
         self.catalyst = catalyst
+        self._positional: dict[tuple[tuple[str, ...], tuple[int, ...]], Rowwise] = {}
 
     def stage(self, stage: Stage, schema: Schema) -> Lowered:
         """A stage over rows of `schema`."""
@@ -122,7 +122,7 @@ class Lowering:
         ]
         if stage.residual is not None:
             conditions.append(self._expression(stage.residual, attributes))
-        return Rowwise(attributes, self.all_of(conditions), _same(attributes))
+        return Rowwise(attributes, self.catalyst.conjunction(conditions), _same(attributes))
 
     def _finish(self, stage: Finish) -> Rowwise:
         attributes = list(self.fresh(stage.keys))
@@ -138,17 +138,20 @@ class Lowering:
             outputs.append(Output(f"c{len(outputs)}", finish.expression, measure.type))
         return Rowwise(tuple(attributes), None, tuple(outputs))
 
-    def _by_positions(self, schema: Schema, key: Iterable[int]) -> Rowwise:
+    def _by_positions(self, schema: Schema, key: tuple[int, ...]) -> Rowwise:
         """Rows by the columns of a primary key, or by their identity when there is none."""
+        case = (tuple(schema.types), key)
+        if case not in self._positional:
+            self._positional[case] = self._positionally(schema, key)
+        return self._positional[case]
+
+    def _positionally(self, schema: Schema, key: tuple[int, ...]) -> Rowwise:
         attributes = self.fresh(schema)
-        positions = list(key)
         types = [data_type(field.type) for field in schema]
         first, second = hashes(self.catalyst, attributes, types)
         hash_ = first
-        if positions:
-            hash_ = key_hash(
-                self.catalyst, [attributes[i] for i in positions], [types[i] for i in positions]
-            )
+        if key:
+            hash_ = key_hash(self.catalyst, [attributes[i] for i in key], [types[i] for i in key])
         return Rowwise(attributes, None, (*_same(attributes), *_identity(hash_, first, second)))
 
     def _by_keys(self, keys: tuple[Scalar, ...], node: Arrangement) -> Rowwise:
@@ -167,7 +170,7 @@ class Lowering:
         # still tell rows apart.
         place = first if node.order is None else attributes[node.order]
         outputs = (*_same(attributes), *_identity(hash_, place, second))
-        return Rowwise(attributes, self.all_of(present), outputs)
+        return Rowwise(attributes, self.catalyst.conjunction(present), outputs)
 
     def _group(
         self, scalars: Sequence[Scalar], keys: int, schema: Schema
@@ -192,17 +195,6 @@ class Lowering:
             Rowwise(attributes, None, tuple(columns)),
             Rowwise(inner, None, (*same, *_identity(first, first, second))),
         )
-
-    def all_of(self, conditions: Sequence[JavaObject]) -> JavaObject | None:
-        """The conjunction; None when there is nothing to check."""
-        conjunction = None
-        for condition in conditions:
-            conjunction = (
-                condition
-                if conjunction is None
-                else self.catalyst.expression("And")(conjunction, condition)
-            )
-        return conjunction
 
     def fresh(self, schema: Schema) -> tuple[JavaObject, ...]:
         return tuple(self.catalyst.attribute(f"c{i}", field.type) for i, field in enumerate(schema))
@@ -242,11 +234,7 @@ class Lowering:
         data_type_ = self.catalyst.data_type(literal.type)
         if literal.value is None:
             return self.catalyst.null(data_type_)
-        value = self.catalyst.literal(f"CAST({_sql(literal.value)} AS {literal.type})")
-        ansi = self.catalyst.module(f"{_EXPRESSIONS}.EvalMode").ANSI()
-        return self.catalyst.expression("Cast")(
-            value.child(), data_type_, self.catalyst.none(), ansi
-        )
+        return self.catalyst.cast(self.catalyst.literal(_sql(literal.value)), data_type_)
 
     def _row(self, expressions: Sequence[JavaObject]) -> JavaObject:
         """A struct, which is never NULL itself and equal to another where all its fields are."""
@@ -261,15 +249,7 @@ class Lowering:
             for source, target in zip(scalar.inputs, attributes, strict=True)
             if source.exprId().id() != target.exprId().id()
         }
-        if not moved:
-            return scalar.expression
-
-        def change(node: JavaObject) -> JavaObject | None:
-            if simple_name(node) == "AttributeReference":
-                return moved.get(node.exprId().id(), node)
-            return None
-
-        return self.catalyst.transform(scalar.expression, change)
+        return self.catalyst.rebased(scalar.expression, moved) if moved else scalar.expression
 
 
 def _same(attributes: Sequence[JavaObject]) -> tuple[Output, ...]:

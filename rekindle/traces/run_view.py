@@ -64,35 +64,34 @@ class RunView:
 
     def matches(self, keys: Int64s) -> Iterator[Match]:
         """All rows with one of the sorted, distinct keys; one match per segment that has any."""
-        first, last = (position(keys, bound) for bound in self.key_range)
-        for part in self.parts:
-            start = max(first, position(keys, part.low))
-            end = min(last, position(keys, part.high + 1))
-            if start < end:
-                opened = part.open()
-                row, probe = _find(opened.keys, keys[start:end])
-                if len(row):
-                    yield Match(opened.table, row, probe + start)
+        for opened, start, end in self._reached(keys):
+            row, probe = _find(opened.keys, keys[start:end])
+            if len(row):
+                yield Match(opened.table, row, probe + start)
 
     def leading(self, keys: Int64s, limit: int) -> Iterator[tuple[Match, Int64s]]:
         """At most `limit` first rows of each sorted, distinct key, and the keys that have more.
 
         The rows of one key are in one segment, so a key has one beginning in a run.
         """
+        for opened, start, end in self._reached(keys):
+            left = np.searchsorted(opened.keys, keys[start:end], side="left")
+            counts = np.searchsorted(opened.keys, keys[start:end], side="right") - left
+            taken = np.minimum(counts, limit)
+            if taken.any():
+                row = ranges(left, taken)
+                probe = np.repeat(np.arange(len(taken)), taken)
+                more = np.flatnonzero(counts > limit)
+                yield Match(opened.table, row, probe + start), more + start
+
+    def _reached(self, keys: Int64s) -> Iterator[tuple[OpenSegment, int, int]]:
+        """The segments that may hold some of the sorted keys, and which of the keys those are."""
         first, last = (position(keys, bound) for bound in self.key_range)
         for part in self.parts:
             start = max(first, position(keys, part.low))
             end = min(last, position(keys, part.high + 1))
             if start < end:
-                opened = part.open()
-                left = np.searchsorted(opened.keys, keys[start:end], side="left")
-                counts = np.searchsorted(opened.keys, keys[start:end], side="right") - left
-                taken = np.minimum(counts, limit)
-                if taken.any():
-                    row = ranges(left, taken)
-                    probe = np.repeat(np.arange(len(taken)), taken)
-                    more = np.flatnonzero(counts > limit)
-                    yield Match(opened.table, row, probe + start), more + start
+                yield part.open(), start, end
 
     def slices(self, low: int, high: int) -> Iterator[Any]:
         """The rows with keys in [low, high) and in the view's range, without a copy."""

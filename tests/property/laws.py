@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from rekindle.circuit.nodes import Arrangement, Deduplicate, Group, HalfJoin, Table, View
+from rekindle.circuit.nodes import Arrangement, Deduplicate, Group, HalfJoin, Regroup, Table, View
 from rekindle.runtime.database import Database
 from tests.property import oracle
 from tests.property.changes import Edit, Model
@@ -130,6 +130,10 @@ def check_work(db: Database, edits: Sequence[Edit]) -> None:
                 )
             case Deduplicate():
                 assert did.rows_out <= did.rows_in
+            case Regroup():
+                # No more results than the touched groups have rows, before and after.
+                stored = db._engine.state.traces[node.arrangement].rows
+                assert did.rows_out <= 2 * max(1, stored + did.rows_in)
             case HalfJoin():
                 stored = db._engine.state.traces[node.against].rows
                 assert did.rows_out <= did.rows_in * max(stored, did.rows_in)

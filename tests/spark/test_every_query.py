@@ -10,7 +10,9 @@ import random
 from collections.abc import Iterable
 
 import pytest
+from pyspark.sql import SparkSession
 
+import rekindle
 from rekindle.runtime.database import Database
 from tests.spark.helpers import collected
 
@@ -139,6 +141,11 @@ class _Tables:
         db.sql("CREATE TABLE t (k INT, a INT, b DOUBLE, s STRING)")
         db.sql("CREATE TABLE u (k INT, c INT, d DOUBLE)")
 
+    def reopened(self, db: Database) -> _Tables:
+        """The same tables through another connection."""
+        self._db = db
+        return self
+
     def step(self) -> None:
         """Insert and delete a few rows of both tables in one transaction."""
         with self._db.transaction() as tx:
@@ -196,6 +203,19 @@ def test_every_kind_of_query_follows_changes(db: Database, part: int) -> None:
     _agree(db, views)
     tables.step()
     _agree(db, views)
+
+
+def test_every_kind_of_query_is_found_again(warehouse: str, spark: SparkSession) -> None:
+    """A view's term is kept as text and Java objects: each kind must come back as it was."""
+    views = {_name(kind): query for kind, query in QUERIES.items()}
+    with rekindle.connect(warehouse, spark=spark) as db:
+        tables = _Tables(db, 5)
+        tables.step()
+        for view, query in views.items():
+            db.create_view(view, query)
+    with rekindle.connect(warehouse, spark=spark) as db:
+        tables.reopened(db).step()
+        _agree(db, views)
 
 
 def test_on_spark_too(db: Database) -> None:

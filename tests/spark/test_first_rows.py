@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
+from rekindle.kernels.regroup import touched_groups
 from rekindle.runtime.database import Database
+from rekindle.spark import inline
 from tests.spark.helpers import collected
 
 VALUES = {
@@ -54,3 +59,51 @@ def test_the_first_rows_are_those_that_spark_puts_first(db: Database, type_: str
 def _agree(db: Database, views: list[str]) -> None:
     for view in views:
         assert collected(db.table(view)) == collected(db.recompute(view)), view
+
+
+ORDERED = [
+    "SELECT k, min(x) AS m, max(x) AS n FROM t GROUP BY k",
+    "SELECT x FROM t ORDER BY x LIMIT 3",
+    "SELECT k, x FROM (SELECT k, x, rank() OVER (PARTITION BY k ORDER BY x) r FROM t) WHERE r < 4",
+]
+
+
+@pytest.mark.parametrize("query", ORDERED)
+def test_a_large_group_is_not_read(
+    db: Database, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law 6: one changed row costs a few rows of its group of thousands."""
+    db.sql("CREATE TABLE t (k INT, x INT)")
+    db.sql("INSERT INTO t SELECT 1, id FROM range(5000)")
+    db.create_view("v", query)
+    read = _rows_read(monkeypatch)
+    for statement in ("INSERT INTO t VALUES (1, -7)", "DELETE FROM t WHERE x = -7"):
+        read.clear()
+        db.sql(statement)
+        assert read and max(read) < 20
+        _agree(db, ["v"])
+
+
+def test_a_small_group_beside_a_large_one_is_read_alone(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.sql("CREATE TABLE t (k INT, x INT)")
+    db.sql("INSERT INTO t SELECT IF(id < 3, 1, 2), id FROM range(5000)")
+    db.create_view("v", "SELECT k, percentile(x, 0.5) AS m FROM t GROUP BY k")
+    read = _rows_read(monkeypatch)
+    db.sql("INSERT INTO t VALUES (1, -7)")
+    assert read == [3 + 4]
+    _agree(db, ["v"])
+
+
+def _rows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows of touched groups every later step reads, node by node."""
+    read: list[int] = []
+
+    def counted(*given: Any) -> pa.Table:
+        rows = touched_groups(*given)
+        read.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(inline, "touched_groups", counted)
+    return read

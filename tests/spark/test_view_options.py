@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+import rekindle
 from rekindle.errors import DefinitionError, RekindleError, UnsupportedError
 from rekindle.runtime.database import Database
 from tests.property.oracle import bag
@@ -70,17 +72,23 @@ def test_alter_needs_a_view(pairs: Database) -> None:
         pairs.sql("ALTER MATERIALIZED VIEW nowhere AS SELECT 1 AS one")
 
 
-def test_python_functions_are_kept_and_survive_reopening(pairs: Database) -> None:
+def test_python_functions_are_kept_and_survive_reopening(
+    warehouse: str, spark: SparkSession
+) -> None:
     @F.pandas_udf("int")  # type: ignore[call-overload, untyped-decorator]
     def twice(values):  # type: ignore[no-untyped-def]
         return values * 2
 
     plain = F.udf(lambda a, b: f"{a}-{b}", "string")
-    frame = pairs.table("t").select("a", twice("b").alias("two"), plain("a", "b").alias("text"))
-    pairs.create_view("v", frame.where("two < 60"))
-    pairs.sql("INSERT INTO t VALUES (3, 4)")
-    pairs.sql("DELETE FROM t WHERE b = 10")
-    assert rows(pairs, "v") == bag([(1, 40, "1-20"), (3, 8, "3-4")])
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.sql("CREATE TABLE t (a INT, b INT)")
+        db.sql("INSERT INTO t VALUES (1, 10), (1, 20), (2, 30)")
+        frame = db.table("t").select("a", twice("b").alias("two"), plain("a", "b").alias("text"))
+        db.create_view("v", frame.where("two < 60"))
+        db.sql("INSERT INTO t VALUES (3, 4)")
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.sql("DELETE FROM t WHERE b = 10")
+        assert rows(db, "v") == bag([(1, 40, "1-20"), (3, 8, "3-4")])
 
 
 def test_a_function_that_is_not_deterministic_is_refused(pairs: Database) -> None:

@@ -160,7 +160,7 @@ def _condition(
         sides[_side(part, left.attributes, right.attributes)].append(part)
 
     def predicate(side: str, inputs: Sequence[JavaObject]) -> Scalar | None:
-        whole = _all_of(translator, sides[side])
+        whole = translator.catalyst.conjunction(sides[side])
         return None if whole is None else translator.scalar(whole, inputs)
 
     return Condition(
@@ -182,7 +182,7 @@ def _alternatives(
     found = _disjuncts(translator, condition)
     if len(found) == 1 or len(found) > MAXIMUM_ALTERNATIVES:
         return [condition]
-    wholes = [_all_of(translator, parts) for parts in found]
+    wholes = [translator.catalyst.conjunction(parts) for parts in found]
 
     def can_be_looked_up(whole: JavaObject) -> bool:
         keys, rest = _keys(translator, plan, left, right, whole)
@@ -217,13 +217,6 @@ def _conjuncts(expression: JavaObject) -> list[JavaObject]:
     if simple_name(expression) == "And":
         return _conjuncts(expression.left()) + _conjuncts(expression.right())
     return [expression]
-
-
-def _all_of(translator: Translator, parts: Sequence[JavaObject]) -> JavaObject | None:
-    whole = None
-    for part in parts:
-        whole = part if whole is None else translator.catalyst.expression("And")(whole, part)
-    return whole
 
 
 def _side(part: JavaObject, left: Sequence[JavaObject], right: Sequence[JavaObject]) -> str:

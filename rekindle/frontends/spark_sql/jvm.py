@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,17 +30,28 @@ class Catalyst:
         self.spark = spark
         self.jvm: JavaObject = spark._jvm
         self.session: JavaObject = spark._jsparkSession
+        # py4j asks the JVM about every part of a name; each is asked once.
+        self._classes: dict[str, JavaObject] = {}
+        self._modules: dict[str, JavaObject] = {}
+        self._types: dict[str, JavaObject] = {}
+        self._none = self.jvm.scala.Option.empty()
+        self._to_seq = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._nothing = self._to_seq([])
 
     def class_(self, name: str) -> JavaObject:
         """The Java class of a full name, for static calls and construction."""
-        found = self.jvm
-        for part in name.split("."):
-            found = getattr(found, part)
-        return found
+        if name not in self._classes:
+            found = self.jvm
+            for part in name.split("."):
+                found = getattr(found, part)
+            self._classes[name] = found
+        return self._classes[name]
 
     def module(self, name: str) -> JavaObject:
         """The Scala object of a full name."""
-        return getattr(self.class_(name + "$"), "MODULE$")
+        if name not in self._modules:
+            self._modules[name] = getattr(self.class_(name + "$"), "MODULE$")
+        return self._modules[name]
 
     def expression(self, name: str) -> JavaObject:
         return self.class_(f"{_EXPRESSIONS}.{name}")
@@ -49,10 +60,11 @@ class Catalyst:
         return self.class_(f"{_PLANS}.{name}")
 
     def seq(self, items: Iterable[JavaObject]) -> JavaObject:
-        return self.jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(items))
+        listed = list(items)
+        return self._to_seq(listed) if listed else self._nothing
 
     def none(self) -> JavaObject:
-        return self.jvm.scala.Option.empty()
+        return self._none
 
     def some(self, value: JavaObject) -> JavaObject:
         return self.jvm.scala.Option.apply(value)
@@ -78,7 +90,9 @@ class Catalyst:
 
     def data_type(self, ddl: str) -> JavaObject:
         """The Catalyst type that a type text names."""
-        return self.class_("org.apache.spark.sql.types.DataType").fromDDL(ddl)
+        if ddl not in self._types:
+            self._types[ddl] = self.class_("org.apache.spark.sql.types.DataType").fromDDL(ddl)
+        return self._types[ddl]
 
     def literal(self, text: str) -> JavaObject:
         """The constant that SQL writes so, such as `0L` (py4j cannot pass a Java long)."""
@@ -144,6 +158,23 @@ class Catalyst:
         if not children:
             return tree
         return tree.withNewChildren(self.seq(self.transform(child, change) for child in children))
+
+    def rebased(self, expression: JavaObject, moved: Mapping[int, JavaObject]) -> JavaObject:
+        """The expression over other attributes, which `moved` gives by expression id."""
+
+        def change(node: JavaObject) -> JavaObject | None:
+            if simple_name(node) == "AttributeReference":
+                return moved.get(node.exprId().id(), node)
+            return None
+
+        return self.transform(expression, change)
+
+    def conjunction(self, conditions: Iterable[JavaObject]) -> JavaObject | None:
+        """All of the conditions as one; None when there is nothing to check."""
+        whole = None
+        for condition in conditions:
+            whole = condition if whole is None else self.expression("And")(whole, condition)
+        return whole
 
     def serialise(self, objects: Sequence[JavaObject]) -> bytes:
         """Java serialisation of several objects as one unit, so that they share what they share."""

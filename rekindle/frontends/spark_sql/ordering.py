@@ -183,7 +183,7 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     for itself, and the filter drops what is level with the last row but beyond it.
     """
     below = plan.child()
-    limited = simple_name(below) == "WindowGroupLimit" and _may_be_cut(below)
+    limited = simple_name(below) == "WindowGroupLimit" and _is_limit_of(below, plan)
     child = translator.translate(below.child() if limited else below)
     width = len(child.attributes)
     order = items(plan.orderSpec())
@@ -216,8 +216,13 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     return Translated(Map(current.term, outputs), tuple(output))
 
 
-def _may_be_cut(group_limit: JavaObject) -> bool:
-    return simple_name(group_limit.rankLikeFunction()) != "DenseRank"
+def _is_limit_of(group_limit: JavaObject, plan: JavaObject) -> bool:
+    """Is this the window's own limit, and one by rows? dense_rank() counts values instead."""
+    return (
+        simple_name(group_limit.rankLikeFunction()) != "DenseRank"
+        and group_limit.partitionSpec().equals(plan.partitionSpec())
+        and group_limit.orderSpec().equals(plan.orderSpec())
+    )
 
 
 def _sees_ties(named: JavaObject) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn
 
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Column, Scalar
@@ -30,6 +29,7 @@ from rekindle.calculus.terms import (
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.spark_sql.aggregates import measure_of
 from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.frontends.spark_sql.encoded import encoded_column
 from rekindle.frontends.spark_sql.evaluations import evaluation
 from rekindle.frontends.spark_sql.joins import join
 from rekindle.frontends.spark_sql.jvm import (
@@ -65,13 +65,13 @@ class Translator:
 
     def translate(self, plan: JavaObject) -> Translated:
         """The term that denotes what the plan computes."""
-        kind = simple_name(plan)
         if _is_constant(plan):
             return _constant(self, plan)
-        rule = TRANSLATIONS.get(kind)
         rewritten = without_scalar_subqueries(self.catalyst, plan)
         if rewritten is not None:
             return self.translate(rewritten)
+        kind = simple_name(plan)
+        rule = TRANSLATIONS.get(kind)
         if rule is None:
             raise unsupported(WORDS.get(kind, f"the operator {kind}"), plan)
         return rule(self, plan)
@@ -99,7 +99,6 @@ class Translator:
             "Exists": "EXISTS",
             "InSubquery": "IN with a subquery",
             "ListQuery": "IN with a subquery",
-            "PythonUDAF": "a Python aggregate",
         }
         kind = simple_name(expression)
         if kind in words:
@@ -266,7 +265,7 @@ def _constant(translator: Translator, plan: JavaObject) -> Translated:
         Field(str(a.name()), type_text(a.dataType()), bool(a.nullable())) for a in attributes
     )
     frame = frame.toDF(*(f"c{i}" for i in range(len(fields))))
-    columns = [_stored(frame[f"c{i}"], f.type).alias(f"c{i}") for i, f in enumerate(fields)]
+    columns = [encoded_column(frame[f"c{i}"], f.type).alias(f"c{i}") for i, f in enumerate(fields)]
     table = frame.select(*columns).toArrow()
     return Translated(Constant(Schema(fields), Relation.of(table)), attributes)
 
@@ -291,12 +290,6 @@ def _is_constant(plan: JavaObject) -> bool:
         return False
     leaves = {simple_name(leaf) for leaf in items(plan.collectLeaves())}
     return leaves <= {"LocalRelation", "OneRowRelation", "Range"}
-
-
-def _stored(column: SparkColumn, type_: str) -> SparkColumn:
-    """Year-month intervals are stored as numbers of months."""
-    is_months = type_.startswith("interval") and ("year" in type_ or "month" in type_)
-    return column.cast("interval month").cast("int") if is_months else column
 
 
 def _with_cte(translator: Translator, plan: JavaObject) -> Translated:
