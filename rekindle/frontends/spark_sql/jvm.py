@@ -34,8 +34,8 @@ class Catalyst:
         self._classes: dict[str, JavaObject] = {}
         self._modules: dict[str, JavaObject] = {}
         self._types: dict[str, JavaObject] = {}
-        self._none = self.jvm.scala.Option.empty()
-        self._to_seq = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._none = self.class_("scala.Option").empty()
+        self._to_seq = self.class_("org.apache.spark.api.python.PythonUtils").toSeq
         self._nothing = self._to_seq([])
 
     def class_(self, name: str) -> JavaObject:
