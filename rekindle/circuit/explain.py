@@ -83,6 +83,7 @@ def _node_json(node: ExplainedNode) -> dict[str, Any]:
         "rows_out": facts.rows_out,
         "seconds": facts.seconds if facts.seconds is None or math.isfinite(facts.seconds) else None,
         "placement": facts.placement,
+        "rebuilt": facts.rebuilt or None,
     }
     return {
         "id": node.id,

@@ -47,6 +47,8 @@ class NodeFacts:
     seconds: float | None = None
     placement: str | None = None
     epoch: int | None = None
+    rebuilt: str = ""
+    """Why the last step filled the node anew, if it did."""
 
 
 class Role(enum.Enum):

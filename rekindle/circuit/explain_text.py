@@ -81,6 +81,8 @@ def step_words(facts: NodeFacts, epoch: int | None) -> str:
         words.append(duration_words(facts.seconds))
     if facts.placement is not None:
         words.append(facts.placement)
+    if facts.rebuilt:
+        words.append(f"rebuilt: {facts.rebuilt}")
     if facts.epoch is not None and facts.epoch != epoch:
         words.append(f"at epoch {facts.epoch}")
     return ", ".join(words)

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from rekindle.calculus.terms import Term
+from rekindle.circuit.costs import Course
 from rekindle.circuit.explain import Explanation, NodeFacts, explain
 from rekindle.circuit.nodes import Table
 from rekindle.errors import (
@@ -300,6 +301,7 @@ class Database:
             seconds=None if step is None else step.seconds,
             placement=None if step is None else step.placement.value,
             epoch=epoch,
+            rebuilt="" if step is None else step.rebuilt,
         )
 
     @property
@@ -338,6 +340,13 @@ class Database:
         if placement is not None and placement not in known:
             raise unknown_name("placement", placement, known)
         self._engine.placement = None if placement is None else Placement(placement)
+
+    def take(self, course: str | None) -> None:
+        """Force what steps do, 'followed' or 'rebuilt'; None lets each step decide."""
+        known = [each.value for each in Course]
+        if course is not None and course not in known:
+            raise unknown_name("course", course, known)
+        self._engine.course = None if course is None else Course(course)
 
     # ---- the end ---------------------------------------------------------------------------
 

@@ -10,21 +10,24 @@ from __future__ import annotations
 import enum
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import Keeping, Node, Regroup, Table, View
+from rekindle.circuit.costs import ChangeSize, Course, parts
+from rekindle.circuit.nodes import HalfJoin, Keeping, Node, Regroup, Table, View
 from rekindle.circuit.stages import Branch
 from rekindle.errors import ClosedError, ConstraintError, DefinitionError, RekindleError
 from rekindle.incremental.pipeline import derive
 from rekindle.kernels.arrange import arrange
+from rekindle.kernels.difference import difference
 from rekindle.runtime.constraints import check_change, check_load
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
@@ -33,13 +36,16 @@ from rekindle.spark.frames import Examination, Frames, collect
 from rekindle.spark.inline import InlineStep, write_table
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
-from rekindle.traces.partition import KeyRange
+from rekindle.traces.arrays import WEIGHT
+from rekindle.traces.partition import ALL_KEYS, KeyRange
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Durability, Store
 from rekindle.traces.trace import Trace, advance, fuel_for
 
 INLINE_ROWS = 250_000
+DECIDED_ROWS = 1_000
+"""A change of fewer rows is followed without asking what else it could cost."""
 GRACE_EPOCHS = 16
 """For how many epochs a file that is no longer needed is left to readers of an older state."""
 
@@ -84,6 +90,7 @@ class Engine:
         self.circuit = Circuit()
         self.terms: dict[str, Term] = {}
         self.placement: Placement | None = None
+        self.course: Course | None = None
         self.retention: int | None = None
         self.last: LastStep | None = None
         self.steps: dict[str, tuple[int, NodeStep]] = {}
@@ -147,18 +154,10 @@ class Engine:
             _require_incremental(entry.name, circuit, view)
         gone = {node.id for node in circuit.prune()}
         fresh = frozenset(key for key in circuit.nodes if key not in self.circuit.nodes)
-        demanded, seeds = self._demand(circuit, view.id, fresh)
         epoch = self.state.epoch + 1
-        nothing = {
-            node.id: Trace(self.plans.layout(node))
-            for node in demanded.nodes.values()
-            if isinstance(node, Keeping)
-        }
-        context = StepContext(demanded, nothing, self.store, epoch, fresh)
-        rows = sum(trace.rows for trace in seeds.values())
         started = time.perf_counter()
         with self._attempt(epoch):
-            result = self._fill(context, seeds, rows)
+            result = self._fill(circuit, fresh, self.state.traces, epoch)
             traces = {k: v for k, v in self.state.traces.items() if k not in gone}
             for key in fresh:
                 node = circuit.nodes[key]
@@ -214,29 +213,22 @@ class Engine:
         """The views whose definition reads a table or view."""
         return sorted(view for view, term in self.terms.items() if name in sources(term))
 
-    def _demand(
-        self, circuit: Circuit, root: str, fresh: frozenset[str]
-    ) -> tuple[Circuit, dict[str, Trace]]:
-        """What filling `root` has to visit, and the contents that it starts from."""
-        wanted: set[str] = set()
-        seeds: dict[str, Trace] = {}
-
-        def visit(key: str) -> None:
-            if key in wanted:
-                return
-            wanted.add(key)
-            if key not in fresh and key in self.state.traces:
-                seeds[key] = self.state.traces[key]
-                return
-            for source in circuit.nodes[key].inputs:
-                visit(source)
-
-        visit(root)
-        nodes = {key: node for key, node in circuit.nodes.items() if key in wanted}
-        return Circuit(nodes), seeds
-
-    def _fill(self, context: StepContext, seeds: Mapping[str, Trace], rows: int) -> StepResult:
-        if self._places_inline(rows):
+    def _fill(
+        self,
+        circuit: Circuit,
+        fresh: frozenset[str],
+        traces: Mapping[str, Trace],
+        epoch: int,
+    ) -> StepResult:
+        """The contents of the nodes `fresh`, from what `traces` hold of the others."""
+        demanded, seeds = _demand(circuit, fresh, traces)
+        nothing = {
+            node.id: Trace(self.plans.layout(node))
+            for node in demanded.nodes.values()
+            if isinstance(node, Keeping)
+        }
+        context = StepContext(demanded, nothing, self.store, epoch, frozenset(demanded.nodes))
+        if self._places_inline(sum(trace.rows for trace in seeds.values())):
             tables = {}
             for key, trace in seeds.items():
                 found = list(TraceReader.of_trace(trace, self.store).scan())
@@ -283,12 +275,16 @@ class Engine:
             trace = self.state.traces[node.id]
             check_change(node, arranged, TraceReader.of_trace(trace, self.store, extra=[arranged]))
             seeds[node.id] = arranged
+        rebuilt = self._to_rebuild(
+            {key: ChangeSize(len(rows), _growth([rows])) for key, rows in seeds.items()}
+        )
         try:
-            result = InlineStep(self.plans, context).run(seeds)
+            result = InlineStep(self.plans, context.without(rebuilt)).run(seeds)
         except TooLargeError:
             return None
         for key, arranged in seeds.items():
             result.runs[key] = write_table(context, key, arranged)
+        self._rebuild(rebuilt, result, context)
         return result
 
     def arranged(self, node: Table, rows: pa.Table) -> pa.Table:
@@ -318,9 +314,80 @@ class Engine:
                     self._check_on_spark(node, run)
                 runs[node.id] = run
         seeds = {key: Trace(self.state.traces[key].layout, (run,)) for key, run in runs.items()}
+        rebuilt = self._to_rebuild(
+            {
+                key: ChangeSize(trace.rows, _growth(TraceReader.of_trace(trace, self.store).scan()))
+                for key, trace in seeds.items()
+            }
+        )
+        step = DistributedStep(self.plans, self.frames, context.without(rebuilt))
         result = step.run(seeds)
         result.runs.update(runs)
+        self._rebuild(rebuilt, result, context)
         return result
+
+    # ---- rebuilding ------------------------------------------------------------------------
+
+    def _to_rebuild(self, sizes: Mapping[str, ChangeSize]) -> dict[str, str]:
+        """The nodes that are cheaper to fill anew than to lead the changes to, with the reason."""
+        if self.course is Course.FOLLOW:
+            return {}
+        if self.course is None and sum(size.rows for size in sizes.values()) < DECIDED_ROWS:
+            return {}
+        stored = {key: trace.rows for key, trace in self.state.traces.items()}
+        fanouts = {
+            key: step.rows_out / step.rows_in
+            for key, (_, step) in self.steps.items()
+            if step.rows_in and isinstance(self.circuit.nodes.get(key), HalfJoin)
+        }
+        return {
+            key: part.reason
+            for part in parts(self.circuit, sizes, stored, fanouts)
+            if (self.course or part.course) is Course.REBUILD
+            for key in part.nodes
+        }
+
+    def _rebuild(
+        self, reasons: Mapping[str, str], result: StepResult, context: StepContext
+    ) -> None:
+        """Fill nodes anew, from the sources as the step leaves them."""
+        if not reasons:
+            return
+        traces = dict(self.state.traces)
+        for key, change in result.runs.items():
+            traces[key] = replace(traces[key], runs=(*traces[key].runs, change))
+        filled = self._fill(self.circuit, frozenset(reasons), traces, context.epoch)
+        for key in reasons:
+            node = self.circuit.nodes[key]
+            if not isinstance(node, Keeping):
+                continue
+            run = filled.runs.get(key)
+            result.contents[key] = Trace(self.plans.layout(node), () if run is None else (run,))
+            if isinstance(node, View):
+                change = self._difference(node, result.contents[key], context)
+                if change.rows:
+                    result.runs[key] = change
+        for key, step in filled.nodes.items():
+            if key in reasons:
+                result.nodes[key] = replace(step, rebuilt=reasons[key])
+
+    def _difference(self, view: View, contents: Trace, context: StepContext) -> Run:
+        """What a view's contents differ by from those that it has."""
+        before, store = self.state.traces[view.id], self.store
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            yield difference(
+                TraceReader.of_trace(before, store, key_range),
+                TraceReader.of_trace(contents, store, key_range),
+            )
+
+        rows = before.rows + contents.rows
+        if self._places_inline(rows):
+            renamed = replace(context, attempt=f"{context.attempt}-difference")
+            return write_table(renamed, view.id, next(kernel(ALL_KEYS)))
+        frame = self.frames.run_kernel(kernel, contents.layout.schema, self.frames.partitions(rows))
+        prefix = context.path(view.id, "difference")
+        return self.frames.write_run(frame, contents.layout, store, prefix, rows)
 
     def _check_on_spark(self, node: Table, run: Run) -> None:
         trace, store = self.state.traces[node.id], self.store
@@ -343,7 +410,16 @@ class Engine:
         written = [path for run in result.runs.values() for path in run.paths]
         dropped: set[str] = set()
         changed: set[str] = set()
+        for key, contents in result.contents.items():
+            dropped.update(_files(traces[key]))
+            traces[key] = contents
+            written += _files(contents)
         for key, run in result.runs.items():
+            if isinstance(self.circuit.nodes[key], Table | View):
+                history[key] = (*history.get(key, ()), Change(context.epoch, run))
+                changed.update(run.paths)
+            if key in result.contents:
+                continue
             numbers = itertools.count()
             trace = traces[key]
             advanced = advance(
@@ -359,9 +435,6 @@ class Engine:
             traces[key] = advanced.trace
             written += advanced.added
             dropped.update(advanced.dropped)
-            if isinstance(self.circuit.nodes[key], Table | View):
-                history[key] = (*history.get(key, ()), Change(context.epoch, run))
-                changed.update(run.paths)
         self.store.flush(path for path in written if path not in dropped or path in changed)
         horizon = self.state.horizon
         self._commit(replace(self.state, traces=traces, history=history))
@@ -455,6 +528,34 @@ def _require_incremental(name: str, circuit: Circuit, view: View) -> None:
             detail=f"{shown}: there is no key to tell untouched rows by",
             hint="give it a key (GROUP BY, PARTITION BY), or leave out incremental = 'required'",
         )
+
+
+def _demand(
+    circuit: Circuit, fresh: frozenset[str], traces: Mapping[str, Trace]
+) -> tuple[Circuit, dict[str, Trace]]:
+    """What filling some nodes has to visit, and the contents that it starts from."""
+    wanted: set[str] = set()
+    seeds: dict[str, Trace] = {}
+    waiting = list(fresh)
+    while waiting:
+        key = waiting.pop()
+        if key in wanted:
+            continue
+        wanted.add(key)
+        if key not in fresh and key in traces:
+            seeds[key] = traces[key]
+        else:
+            waiting += circuit.nodes[key].inputs
+    return Circuit({key: node for key, node in circuit.nodes.items() if key in wanted}), seeds
+
+
+def _growth(tables: Iterable[pa.Table]) -> int:
+    """By how many rows a table grows, from the rows of its change."""
+    return sum(int(pc.sum(table.column(WEIGHT)).as_py() or 0) for table in tables)
+
+
+def _files(trace: Trace) -> list[str]:
+    return [segment.path for segment in trace.segments]
 
 
 def table_node(entry: TableEntry) -> Table:

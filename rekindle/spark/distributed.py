@@ -80,9 +80,9 @@ class DistributedStep:
         for node in self._context.circuit.nodes.values():
             seed = seeds.get(node.id)
             if seed is not None:
-                if seed.rows:
+                if seed.rows or self._context.announces(node):
                     self._changes[node.id] = seed
-                    self._rows[node.id] = seed.rows
+                    self._rows[node.id] = max(1, seed.rows)
                 continue
             read = sum(self._rows.get(key, 0) for key in dict.fromkeys(node.inputs))
             if isinstance(node, Table) or not (read or self._context.announces(node)):

@@ -91,14 +91,17 @@ class InlineStep:
         return result
 
     def _seed(self, node: Node, table: pa.Table) -> None:
-        if not len(table):
+        if not isinstance(node, Group):
+            if len(table):
+                self._changes[node.id] = table
             return
-        if isinstance(node, Group):
+        outputs = self._announced(node)
+        if len(table):
             nothing = TraceReader.of_tables(self._plans.layout(node), [])
-            output = buffer_change(table, nothing, accumulators_of(node), _existence(node))
-            self._changes[node.id] = with_positional_names(output.select(output_columns(node)))
-        else:
-            self._changes[node.id] = table
+            outputs.append(buffer_change(table, nothing, accumulators_of(node), _existence(node)))
+        if outputs:
+            whole = pa.concat_tables(outputs).select(output_columns(node))
+            self._changes[node.id] = with_positional_names(whole)
 
     def _write(self, seeds: Mapping[str, pa.Table], result: StepResult) -> None:
         """Write what traces grow by, last, so that a step that fails leaves no files."""
@@ -166,11 +169,8 @@ class InlineStep:
         return with_positional_names(pa.concat_tables(tables)) if tables else None
 
     def _group(self, node: Group) -> pa.Table | None:
-        outputs = []
+        outputs = self._announced(node)
         accumulators = accumulators_of(node)
-        if self._context.announces(node):
-            first = empty_buffers(accumulators)
-            outputs.append(first.add_column(0, WEIGHT, pa.array([1], pa.int64())))
         rows = self._form(node, node.form)
         if rows is not None:
             state, output = aggregate_change(
@@ -181,6 +181,13 @@ class InlineStep:
         if not outputs:
             return None
         return with_positional_names(pa.concat_tables(outputs).select(output_columns(node)))
+
+    def _announced(self, node: Group) -> list[pa.Table]:
+        """The buffers of no rows, where a group without keys begins with them."""
+        if not self._context.announces(node):
+            return []
+        first = empty_buffers(accumulators_of(node))
+        return [first.add_column(0, WEIGHT, pa.array([1], pa.int64()))]
 
     def _regroup(self, node: Regroup) -> pa.Table | None:
         arrangement = self._context.circuit.nodes[node.arrangement]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import enum
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from rekindle.calculus.bodies import Measures
 from rekindle.circuit.circuit import Circuit
@@ -41,13 +41,16 @@ class NodeStep:
     rows_out: int
     seconds: float
     placement: Placement
+    rebuilt: str = ""
+    """Why the node was filled anew, if it was."""
 
 
 @dataclass(slots=True)
 class StepResult:
-    """The runs by which traces grow, and what each visited node did."""
+    """The runs by which nodes change, the contents of those filled anew, and what each did."""
 
     runs: dict[str, Run] = field(default_factory=dict)
+    contents: dict[str, Trace] = field(default_factory=dict)
     nodes: dict[str, NodeStep] = field(default_factory=dict)
 
 
@@ -60,9 +63,14 @@ class StepContext:
     store: Store
     epoch: int
     fresh: frozenset[str] = frozenset()
-    """Nodes that this step fills for the first time."""
+    """Nodes that this step fills from nothing, or reads as if they had just been filled."""
     attempt: str = field(default_factory=lambda: secrets.token_hex(4))
     """Tells this attempt at the epoch from others, whose tasks may still be running."""
+
+    def without(self, nodes: Collection[str]) -> StepContext:
+        """The same step, which leaves some nodes alone."""
+        kept = {key: node for key, node in self.circuit.nodes.items() if key not in nodes}
+        return replace(self, circuit=Circuit(kept)) if nodes else self
 
     def path(self, node: str, part: str) -> str:
         """The name of a file, fixed by operator, epoch, attempt and part."""

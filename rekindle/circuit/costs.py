@@ -1,0 +1,178 @@
+"""Whether a step follows a change through the circuit, or fills what it reaches anew.
+
+Both give the same state. Following costs the rows of the change and of what it touches at every
+node; filling anew costs the rows that every node holds afterwards. When most rows of a table leave
+or all of them are updated, the second is less. The nodes that a change reaches fall into *parts*
+that share nothing but sources, and each part is decided by itself, at each step, from the sizes of
+the change and of the stored state and from what joins gave when they last ran.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from rekindle.circuit.circuit import Circuit
+from rekindle.circuit.nodes import (
+    Arrangement,
+    Constant,
+    Deduplicate,
+    Group,
+    HalfJoin,
+    Keeping,
+    Moment,
+    Node,
+    Regroup,
+    Table,
+    View,
+)
+
+GROUP_ROWS = 4
+"""Rows that a touched group is taken to have where nothing is known."""
+
+
+class Course(enum.Enum):
+    """What a step does with a part of the circuit."""
+
+    FOLLOW = "followed"
+    REBUILD = "rebuilt"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSize:
+    """The rows of a change, and by how many rows its table grows."""
+
+    rows: int
+    growth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Nodes that a change reaches, with the rows that each course is estimated to cost."""
+
+    nodes: frozenset[str]
+    follow: int
+    rebuild: int
+
+    @property
+    def course(self) -> Course:
+        return Course.REBUILD if self.rebuild < self.follow else Course.FOLLOW
+
+    @property
+    def reason(self) -> str:
+        return f"about {self.follow:,} rows to follow, {self.rebuild:,} to rebuild"
+
+
+def parts(
+    circuit: Circuit,
+    changes: Mapping[str, ChangeSize],
+    stored: Mapping[str, int],
+    fanouts: Mapping[str, float],
+) -> list[Part]:
+    """The parts that changes of sources reach.
+
+    `stored` gives the rows of every node that keeps an integral, `fanouts` the rows that a join
+    gave for each row of the change when it last ran.
+    """
+    reached = _reached(circuit, changes)
+    moved = {key: size.rows for key, size in changes.items()}
+    follow = {
+        node.id: _follow(node, circuit, moved, stored, fanouts.get(node.id, 1.0))
+        for node in reached
+    }
+    found = []
+    for nodes in _apart(reached):
+        sources = {key for node in nodes for key in node.inputs if key in changes}
+        before = sum(stored.get(key, 0) for key in sources)
+        after = sum(max(0, stored.get(key, 0) + changes[key].growth) for key in sources)
+        scale = after / before if before else 1.0
+        rebuild = after + sum(
+            _rebuild(node, stored, scale, fanouts.get(node.id, 1.0)) for node in nodes
+        )
+        found.append(
+            Part(
+                frozenset(node.id for node in nodes),
+                sum(follow[node.id] for node in nodes),
+                int(rebuild) if before else max(rebuild, sum(follow.values())),
+            )
+        )
+    return found
+
+
+def _reached(circuit: Circuit, changes: Iterable[str]) -> list[Node]:
+    """The nodes after the changed ones, inputs first."""
+    known = set(changes)
+    found = []
+    for node in circuit.nodes.values():
+        if node.id not in known and not known.isdisjoint(node.inputs):
+            known.add(node.id)
+            found.append(node)
+    return found
+
+
+def _apart(nodes: Iterable[Node]) -> list[list[Node]]:
+    """The nodes, those together that read one another."""
+    groups: dict[str, list[Node]] = {}
+    for node in nodes:
+        joined = {id(groups[key]): groups[key] for key in node.inputs if key in groups}
+        merged = [earlier for group in joined.values() for earlier in group] + [node]
+        for member in merged:
+            groups[member.id] = merged
+    return list({id(group): group for group in groups.values()}.values())
+
+
+def _follow(
+    node: Node,
+    circuit: Circuit,
+    moved: dict[str, int],
+    stored: Mapping[str, int],
+    fanout: float,
+) -> int:
+    """The rows that a node touches to follow; notes in `moved` how many it gives."""
+    match node:
+        case Arrangement() | View():
+            rows = touched = sum(moved.get(branch.node, 0) for branch in node.form.branches)
+        case Group():
+            read = sum(moved.get(branch.node, 0) for branch in node.form.branches)
+            rows = 2 * min(read, stored.get(node.id) or read)
+            touched = read + rows
+        case HalfJoin():
+            read = moved.get(node.change, 0)
+            rows = int(read * fanout)
+            touched = read + rows
+        case Deduplicate():
+            rows = touched = moved.get(node.arrangement, 0)
+        case Regroup():
+            rows = moved.get(node.arrangement, 0)
+            touched = 2 * _group_rows(node, rows, stored)
+        case Table() | Constant():
+            rows = touched = 0
+        case _:
+            assert_never(node)
+    moved[node.id] = rows
+    return touched
+
+
+def _group_rows(node: Regroup, changed: int, stored: Mapping[str, int]) -> int:
+    """The rows of the groups that so many changed rows touch."""
+    whole = stored.get(node.arrangement, 0) + changed
+    if node.is_recomputed:
+        return whole
+    return min(whole, changed * (GROUP_ROWS if node.first is None else node.first))
+
+
+def _rebuild(node: Node, stored: Mapping[str, int], scale: float, fanout: float) -> int:
+    """The rows that a node touches to be filled, and a view to be compared with what it was."""
+    match node:
+        case HalfJoin():
+            full = stored.get(node.change, 0) * scale
+            return int(full * (1 + fanout)) if node.moment is Moment.AFTER else 0
+        case Regroup():
+            return int(stored.get(node.arrangement, 0) * scale)
+        case View():
+            return int(stored.get(node.id, 0) * (1 + scale))
+        case _ if isinstance(node, Keeping):
+            return int(stored.get(node.id, 0) * scale)
+    return 0
