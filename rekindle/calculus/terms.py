@@ -563,8 +563,8 @@ def with_children(term: Term, children: tuple[Term, ...]) -> Term:
     raise DefinitionError(f"{type(term).__name__} does not take {len(children)} inputs")
 
 
-def sources(term: Term) -> frozenset[str]:
-    """Names of the tables and views that a term reads."""
+def sources(term: Term) -> dict[str, Schema]:
+    """The tables and views that a term reads, with the columns that it knows of."""
     if isinstance(term, Source):
-        return frozenset((term.name,))
-    return frozenset().union(*(sources(child) for child in term.children))
+        return {term.name: term.schema}
+    return {name: schema for child in term.children for name, schema in sources(child).items()}

@@ -159,7 +159,14 @@ class Circuit:
             key = self._add(Constant(source.schema, source.relation))
         else:
             key = self.names[source.name]
-        branch = Branch(key, self.nodes[key].schema)
+        held = self.nodes[key].schema
+        branch = Branch(key, held)
+        if len(held) > len(source.schema):
+            # The table got columns after the view was defined.
+            named = enumerate(held.fields[: len(source.schema)])
+            branch = branch.then(
+                Project(tuple((f.name, Column(i, f.type, f.nullable)) for i, f in named))
+            )
         return LinearForm((branch,), source.schema)
 
     def _sum(self, parts: tuple[Stream, ...]) -> LinearForm:

@@ -6,13 +6,14 @@ import os
 import secrets
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from types import TracebackType
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from rekindle.calculus.terms import Term
+from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.costs import Course
 from rekindle.circuit.explain import Explanation, NodeFacts, explain
 from rekindle.circuit.nodes import Table
@@ -103,7 +104,7 @@ class Database:
             raise
 
     def _restore(self) -> None:
-        for entry in self._engine.state.entries.values():
+        for entry in self._engine.state.in_order:
             self._leaves.add(entry.name, struct_of(entry.schema))
             if isinstance(entry, TableEntry):
                 self._engine.restore_table(entry)
@@ -125,16 +126,8 @@ class Database:
         """Create a table; `schema` is a Spark schema or its DDL text."""
         self._check_writable()
         self._check_new(name)
-        struct = T._parse_datatype_string(schema) if isinstance(schema, str) else schema
-        if not isinstance(struct, T.StructType) or not struct.fields:
-            raise DefinitionError(f"table '{name}' needs columns", hint="such as 'id bigint'")
+        struct = _struct(f"table '{name}'", schema)
         names = [field.name.lower() for field in struct.fields]
-        twice = sorted({n for n in names if names.count(n) > 1})
-        if twice:
-            raise DefinitionError(f"table '{name}' has several columns called '{twice[0]}'")
-        reserved = [n for n in names if n in ("_weight", "_epoch")]
-        if reserved:
-            raise DefinitionError(f"table '{name}' cannot have a column called '{reserved[0]}'")
         for column in primary_key:
             if column.lower() not in names:
                 raise DefinitionError(
@@ -142,17 +135,56 @@ class Database:
                     detail=f"columns: {', '.join(f.name for f in struct.fields)}",
                 )
         key = tuple(names.index(column.lower()) for column in primary_key)
+        entry = self._table_entry(name, struct, key)
+        self._engine.create_table(entry)
+        self._leaves.add(name, struct_of(entry.schema))
+
+    def _table_entry(self, name: str, struct: T.StructType, key: tuple[int, ...]) -> TableEntry:
+        """The entry of a new table, or of a new incarnation of one."""
+        names = [field.name.lower() for field in struct.fields]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise DefinitionError(f"table '{name}' has several columns called '{twice[0]}'")
+        reserved = [n for n in names if n in ("_weight", "_epoch")]
+        if reserved:
+            raise DefinitionError(f"table '{name}' cannot have a column called '{reserved[0]}'")
+        fields = []
         for i, field in enumerate(struct.fields):
             check_storable(field.dataType, field.name)
             check_enabled(self.spark, field.dataType, field.name)
-            if i in key:
-                field.nullable = False
-        plain = T.StructType([T.StructField(f.name, f.dataType, f.nullable) for f in struct.fields])
-        incarnation = secrets.token_hex(8)
-        table = Table(name, schema_of(plain), key, incarnation)
-        entry = TableEntry(name, table.schema, key, incarnation, table.id, created=0)
-        self._engine.create_table(entry)
-        self._leaves.add(name, plain)
+            fields.append(
+                T.StructField(field.name, field.dataType, field.nullable and i not in key)
+            )
+        table = Table(name, schema_of(T.StructType(fields)), key, secrets.token_hex(8))
+        return TableEntry(name, table.schema, key, table.incarnation, table.id, created=0)
+
+    def add_columns(self, name: str, columns: T.StructType | str) -> None:
+        """Give a table more columns, which are NULL in the rows that it has.
+
+        Views that are there keep their columns, also those that say `SELECT *`.
+        """
+        self._check_writable()
+        old = self._engine.state.entry(name)
+        if not isinstance(old, TableEntry):
+            raise DefinitionError(
+                f"'{name}' is a view", hint="use ALTER MATERIALIZED VIEW ... AS with a new query"
+            )
+        if self._transaction is not None:
+            raise StatementError(
+                f"'{name}' cannot get columns while a transaction is open", hint="end it first"
+            )
+        added = _struct(f"the new columns of '{name}'", columns)
+        for field in added.fields:
+            if not field.nullable:
+                raise DefinitionError(
+                    f"the new column '{field.name}' of '{name}' cannot be NOT NULL",
+                    detail="the rows of the table have no value in it",
+                )
+        struct = T.StructType([*struct_of(old.schema).fields, *added.fields])
+        entry = self._table_entry(old.name, struct, old.key)
+        self._engine.add_columns(old, replace(entry, created=old.created))
+        self._leaves.remove(old.name)
+        self._leaves.add(old.name, struct_of(entry.schema))
 
     def create_view(
         self, name: str, definition: str | DataFrame, *, incremental: str = "preferred"
@@ -322,7 +354,15 @@ class Database:
         entry = self._engine.state.entry(name)
         if not isinstance(entry, ViewEntry):
             raise DefinitionError(f"'{name}' is a table and has nothing to recompute")
-        return self._definitions.recomputation(entry, self.table)
+        known = sources(self._engine.terms[entry.name])
+
+        def contents(source: str) -> DataFrame:
+            """A table with the columns that it had when the view was defined."""
+            rows = self.table(source)
+            schema = known.get(source)
+            return rows if schema is None else rows.select(*rows.columns[: len(schema)])
+
+        return self._definitions.recomputation(entry, contents)
 
     @property
     def tables(self) -> list[str]:
@@ -433,6 +473,13 @@ class Database:
         return self._contents.of_table(node.name, node.schema, found)
 
 
+def _struct(what: str, schema: T.StructType | str) -> T.StructType:
+    struct = T._parse_datatype_string(schema) if isinstance(schema, str) else schema
+    if not isinstance(struct, T.StructType) or not struct.fields:
+        raise DefinitionError(f"{what} needs columns", hint="such as 'id bigint'")
+    return struct
+
+
 def _incremental(word: str) -> Incremental:
     known = [each.value for each in Incremental]
     if word not in known:
@@ -454,15 +501,27 @@ def _opened(log: CommitLog, store: Store) -> State:
 
 
 def connect(
-    path: str, spark: SparkSession | None = None, *, mode: str = "write", retain: int | None = None
+    path: str,
+    spark: SparkSession | None = None,
+    *,
+    mode: str = "write",
+    retain: int | None = None,
+    partitions: int | None = None,
 ) -> Database:
     """Open the database at `path`, or create it.
 
     One connection at a time may write; any number may read with `mode="read"`. `retain` limits
-    the change history to so many epochs; by default all of it is kept.
+    the change history to so many epochs; by default all of it is kept. `partitions`, a power of
+    two, is the number of tasks of every part of a step on Spark; by default each part chooses.
     """
     if mode not in ("read", "write"):
         raise DefinitionError(f"unknown mode '{mode}'", detail="available: read, write")
     if retain is not None and retain < 1:
         raise DefinitionError("retain must be at least 1 epoch")
-    return Database(str(path), spark, writable=mode == "write", retain=retain)
+    if partitions is not None and (partitions < 1 or partitions & (partitions - 1)):
+        raise DefinitionError(
+            f"partitions must be a power of two, not {partitions}", hint="such as 1, 8 or 64"
+        )
+    database = Database(str(path), spark, writable=mode == "write", retain=retain)
+    database._frames.fixed = partitions
+    return database

@@ -23,21 +23,19 @@ from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, Course, parts
 from rekindle.circuit.nodes import HalfJoin, Keeping, Node, Regroup, Table, View
-from rekindle.circuit.stages import Branch
 from rekindle.errors import ClosedError, ConstraintError, DefinitionError, RekindleError
 from rekindle.incremental.pipeline import derive
-from rekindle.kernels.arrange import arrange
-from rekindle.kernels.difference import difference
 from rekindle.runtime.constraints import check_change, check_load
+from rekindle.runtime.filling import Filling
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.spark.distributed import DistributedStep
 from rekindle.spark.frames import Examination, Frames, collect
-from rekindle.spark.inline import InlineStep, write_table
+from rekindle.spark.inline import InlineStep, prepared, write_table
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
 from rekindle.traces.arrays import WEIGHT
-from rekindle.traces.partition import ALL_KEYS, KeyRange
+from rekindle.traces.partition import KeyRange
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Durability, Store
@@ -97,6 +95,7 @@ class Engine:
         self._garbage: list[tuple[int, str]] = []
         self._historic = _paths(state.history)
         self._interrupted = False
+        self._filling = Filling(plans, frames, store, self._places_inline)
 
     # ---- definitions -----------------------------------------------------------------------
 
@@ -157,7 +156,7 @@ class Engine:
         epoch = self.state.epoch + 1
         started = time.perf_counter()
         with self._attempt(epoch):
-            result = self._fill(circuit, fresh, self.state.traces, epoch)
+            result = self._filling.fill(circuit, fresh, self.state.traces, epoch)
             traces = {k: v for k, v in self.state.traces.items() if k not in gone}
             for key in fresh:
                 node = circuit.nodes[key]
@@ -182,6 +181,61 @@ class Engine:
         self.circuit = circuit
         self.terms[entry.name] = term
         self._remember(result, started)
+
+    def add_columns(self, old: TableEntry, entry: TableEntry) -> None:
+        """Give a table columns, which its rows have no value in; views stay as they are.
+
+        A row's identity is that of all its columns, so the table is written anew, with its
+        history, and what is kept for its views is filled again.
+        """
+        circuit = Circuit()
+        for known in self.state.in_order:
+            if isinstance(known, TableEntry):
+                circuit.table(table_node(entry if known.name == old.name else known))
+            else:
+                circuit.view(known.name, derive(self.terms[known.name]), known.schema)
+        node = circuit.nodes[entry.node]
+        assert isinstance(node, Table)
+        fresh = frozenset(circuit.nodes) - frozenset(self.circuit.nodes) - {node.id}
+        gone = set(self.circuit.nodes) - set(circuit.nodes)
+        moved = {
+            known.node: circuit.names[name]
+            for name, known in self.state.entries.items()
+            if isinstance(known, ViewEntry)
+        }
+        before = self.state
+        with self._attempt(before.epoch + 1):
+            context = StepContext(circuit, {}, self.store, before.epoch + 1)
+            held = before.traces[old.node]
+            traces = {**before.traces, node.id: self._filling.widened(node, held, context)}
+            result = self._filling.fill(circuit, fresh, traces, before.epoch + 1)
+            history = {moved.get(key, key): changes for key, changes in before.history.items()}
+            history[node.id] = tuple(
+                Change(change.epoch, run)
+                for change in history.pop(old.node, ())
+                for run in self._filling.widened(
+                    node, Trace(held.layout, (change.run,)), context
+                ).runs
+            )
+            for key in fresh:
+                filled = circuit.nodes[key]
+                if isinstance(filled, Keeping):
+                    run = result.runs.get(key)
+                    traces[key] = Trace(self.plans.layout(filled), () if run is None else (run,))
+            entries = {
+                name: replace(known, node=moved.get(known.node, known.node))
+                for name, known in before.entries.items()
+            }
+            after = replace(
+                before,
+                entries={**entries, old.name: entry},
+                traces={key: trace for key, trace in traces.items() if key not in gone},
+                history=history,
+            )
+            self.store.flush(after.paths - before.paths)
+            self._commit(after)
+        self._let_go(gone, before)
+        self.circuit = circuit
 
     def drop(self, entry: Entry) -> None:
         """Remove a table or view and the state that nothing else needs."""
@@ -212,32 +266,6 @@ class Engine:
     def readers_of(self, name: str) -> list[str]:
         """The views whose definition reads a table or view."""
         return sorted(view for view, term in self.terms.items() if name in sources(term))
-
-    def _fill(
-        self,
-        circuit: Circuit,
-        fresh: frozenset[str],
-        traces: Mapping[str, Trace],
-        epoch: int,
-    ) -> StepResult:
-        """The contents of the nodes `fresh`, from what `traces` hold of the others."""
-        demanded, seeds = _demand(circuit, fresh, traces)
-        nothing = {
-            node.id: Trace(self.plans.layout(node))
-            for node in demanded.nodes.values()
-            if isinstance(node, Keeping)
-        }
-        context = StepContext(demanded, nothing, self.store, epoch, frozenset(demanded.nodes))
-        if self._places_inline(sum(trace.rows for trace in seeds.values())):
-            tables = {}
-            for key, trace in seeds.items():
-                found = list(TraceReader.of_trace(trace, self.store).scan())
-                tables[key] = pa.concat_tables(found) if found else trace.layout.empty()
-            try:
-                return InlineStep(self.plans, context).run(tables)
-            except TooLargeError:
-                pass
-        return DistributedStep(self.plans, self.frames, context).run(seeds)
 
     # ---- transactions ----------------------------------------------------------------------
 
@@ -289,10 +317,7 @@ class Engine:
 
     def arranged(self, node: Table, rows: pa.Table) -> pa.Table:
         """Rows with weights as an arranged change of a table."""
-        segment = self.plans.segment(node, Branch(node.id, node.schema))
-        prepared = segment.run(rows)
-        layout = self.plans.layout(node)
-        return layout.empty() if prepared is None else arrange(prepared, layout)
+        return prepared(self.plans, node, rows)
 
     def _step_on_spark(
         self, context: StepContext, changes: Mapping[str, TableChange]
@@ -356,7 +381,7 @@ class Engine:
         traces = dict(self.state.traces)
         for key, change in result.runs.items():
             traces[key] = replace(traces[key], runs=(*traces[key].runs, change))
-        filled = self._fill(self.circuit, frozenset(reasons), traces, context.epoch)
+        filled = self._filling.fill(self.circuit, frozenset(reasons), traces, context.epoch)
         for key in reasons:
             node = self.circuit.nodes[key]
             if not isinstance(node, Keeping):
@@ -364,30 +389,13 @@ class Engine:
             run = filled.runs.get(key)
             result.contents[key] = Trace(self.plans.layout(node), () if run is None else (run,))
             if isinstance(node, View):
-                change = self._difference(node, result.contents[key], context)
+                before = self.state.traces[key]
+                change = self._filling.difference(node, before, result.contents[key], context)
                 if change.rows:
                     result.runs[key] = change
         for key, step in filled.nodes.items():
             if key in reasons:
                 result.nodes[key] = replace(step, rebuilt=reasons[key])
-
-    def _difference(self, view: View, contents: Trace, context: StepContext) -> Run:
-        """What a view's contents differ by from those that it has."""
-        before, store = self.state.traces[view.id], self.store
-
-        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-            yield difference(
-                TraceReader.of_trace(before, store, key_range),
-                TraceReader.of_trace(contents, store, key_range),
-            )
-
-        rows = before.rows + contents.rows
-        if self._places_inline(rows):
-            renamed = replace(context, attempt=f"{context.attempt}-difference")
-            return write_table(renamed, view.id, next(kernel(ALL_KEYS)))
-        frame = self.frames.run_kernel(kernel, contents.layout.schema, self.frames.partitions(rows))
-        prefix = context.path(view.id, "difference")
-        return self.frames.write_run(frame, contents.layout, store, prefix, rows)
 
     def _check_on_spark(self, node: Table, run: Run) -> None:
         trace, store = self.state.traces[node.id], self.store
@@ -528,25 +536,6 @@ def _require_incremental(name: str, circuit: Circuit, view: View) -> None:
             detail=f"{shown}: there is no key to tell untouched rows by",
             hint="give it a key (GROUP BY, PARTITION BY), or leave out incremental = 'required'",
         )
-
-
-def _demand(
-    circuit: Circuit, fresh: frozenset[str], traces: Mapping[str, Trace]
-) -> tuple[Circuit, dict[str, Trace]]:
-    """What filling some nodes has to visit, and the contents that it starts from."""
-    wanted: set[str] = set()
-    seeds: dict[str, Trace] = {}
-    waiting = list(fresh)
-    while waiting:
-        key = waiting.pop()
-        if key in wanted:
-            continue
-        wanted.add(key)
-        if key not in fresh and key in traces:
-            seeds[key] = traces[key]
-        else:
-            waiting += circuit.nodes[key].inputs
-    return Circuit({key: node for key, node in circuit.nodes.items() if key in wanted}), seeds
 
 
 def _growth(tables: Iterable[pa.Table]) -> int:

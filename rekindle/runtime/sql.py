@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType, _parse_datatype_json_string
 
 from rekindle.errors import DefinitionError, StatementError, UnsupportedError
 from rekindle.frontends.spark_sql.analyse import parse
@@ -60,6 +60,8 @@ class SqlFace:
                 return self._change(self._statements.update, plan)
             case "MergeIntoTable":
                 return self._change(self._statements.merge, plan)
+            case "AddColumns":
+                return self._add_columns(plan)
             case "ShowTables":
                 return self._show(list(self._state().entries))
             case "ShowViews":
@@ -69,8 +71,9 @@ class SqlFace:
         if self._is_command(plan):
             raise StatementError(
                 f"the statement {statement.split()[0].upper()} is not run by a Rekindle database",
-                hint="use CREATE TABLE, CREATE or ALTER MATERIALIZED VIEW, DROP, INSERT, DELETE, "
-                "UPDATE, MERGE, SHOW TABLES, DESCRIBE or a query; use db.spark for anything else",
+                hint="use CREATE TABLE, ALTER TABLE ... ADD COLUMN, CREATE or ALTER MATERIALIZED "
+                "VIEW, DROP, INSERT, DELETE, UPDATE, MERGE, SHOW TABLES, DESCRIBE or a query; use "
+                "db.spark for anything else",
             )
         return self._query(plan)
 
@@ -132,6 +135,22 @@ class SqlFace:
                 )
             key = [str(column) for column in items(constraint.columns())]
         self._database.create_table(name, struct, primary_key=key)
+        return self._epoch()
+
+    def _add_columns(self, plan: JavaObject) -> DataFrame:
+        name = str(items(plan.table().multipartIdentifier())[-1])
+        fields = []
+        for column in items(plan.columnsToAdd()):
+            title = str(column.colName())
+            if option(column.position()) is not None or option(column.default()) is not None:
+                raise DefinitionError(
+                    f"the new column '{title}' of '{name}' cannot have a position or a DEFAULT",
+                    detail="it comes last and is NULL in the rows that there are",
+                    hint=f"add it, then UPDATE {name} SET {title} = ...",
+                )
+            data_type = _parse_datatype_json_string(column.dataType().json())
+            fields.append(StructField(title, data_type, column.nullable()))
+        self._database.add_columns(name, StructType(fields))
         return self._epoch()
 
     def _change(

@@ -66,6 +66,11 @@ class State:
     horizon: int = 0
     """Changes at epochs up to this one are no longer retained."""
 
+    @property
+    def in_order(self) -> list[Entry]:
+        """The tables and views, each after those that it reads; a definition knows only older."""
+        return sorted(self.entries.values(), key=lambda entry: entry.created)
+
     def entry(self, name: str) -> Entry:
         """The table or view of that name; names differ in more than case."""
         found = self.entries.get(name) or self.entries.get(self._folded().get(name.lower(), ""))

@@ -45,6 +45,8 @@ class Frames:
 
     def __init__(self, catalyst: Catalyst) -> None:
         self.catalyst = catalyst
+        self.fixed: int | None = None
+        """The number of partitions, where the user chose it."""
 
     # ---- stages ----------------------------------------------------------------------------
 
@@ -125,6 +127,8 @@ class Frames:
 
     def partitions(self, rows: int) -> int:
         """How many partitions to cut work on so many rows into; a power of two."""
+        if self.fixed is not None:
+            return self.fixed
         cores = self.catalyst.spark.sparkContext.defaultParallelism
         wanted = max(cores, rows // ROWS_PER_PARTITION)
         return 1 << max(1, (wanted - 1).bit_length())

@@ -238,10 +238,14 @@ def constant_rows(plans: Plans, node: Constant) -> pa.Table:
     """The rows of a constant, arranged."""
     rows = node.relation.table
     ones = pa.array(np.ones(len(rows), dtype=np.int64))
-    rows = with_positional_names(rows.add_column(0, WEIGHT, ones))
+    return prepared(plans, node, with_positional_names(rows.add_column(0, WEIGHT, ones)))
+
+
+def prepared(plans: Plans, node: Table | Constant, rows: pa.Table) -> pa.Table:
+    """Rows with weights as an arranged change of a source."""
     layout = plans.layout(node)
-    prepared = plans.segment(node, Branch(node.id, node.schema)).run(rows)
-    return layout.empty() if prepared is None else arrange(prepared, layout)
+    hashed = plans.segment(node, Branch(node.id, node.schema)).run(rows)
+    return layout.empty() if hashed is None else arrange(hashed, layout)
 
 
 def write_table(context: StepContext, key: str, table: pa.Table) -> Run:

@@ -1,0 +1,122 @@
+"""Contents from nothing: new views, parts that a step rebuilds, tables with new columns."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from rekindle.circuit.circuit import Circuit
+from rekindle.circuit.nodes import Keeping, Table, View
+from rekindle.kernels.difference import difference
+from rekindle.spark.distributed import DistributedStep
+from rekindle.spark.frames import Frames
+from rekindle.spark.inline import InlineStep, prepared, write_table
+from rekindle.spark.plans import Plans
+from rekindle.spark.stages import WEIGHT
+from rekindle.spark.step import StepContext, StepResult, TooLargeError
+from rekindle.spark.types import stored, struct_of
+from rekindle.traces.partition import ALL_KEYS, KeyRange
+from rekindle.traces.reader import TraceReader
+from rekindle.traces.segment import Run
+from rekindle.traces.store import Store
+from rekindle.traces.trace import Trace
+
+
+class Filling:
+    """Fills nodes of one database."""
+
+    def __init__(
+        self, plans: Plans, frames: Frames, store: Store, places_inline: Callable[[int], bool]
+    ) -> None:
+        self._plans = plans
+        self._frames = frames
+        self._store = store
+        self._places_inline = places_inline
+
+    def fill(
+        self,
+        circuit: Circuit,
+        fresh: frozenset[str],
+        traces: Mapping[str, Trace],
+        epoch: int,
+    ) -> StepResult:
+        """The contents of the nodes `fresh`, as runs, from what `traces` hold of the others."""
+        demanded, seeds = _demand(circuit, fresh, traces)
+        nothing = {
+            node.id: Trace(self._plans.layout(node))
+            for node in demanded.nodes.values()
+            if isinstance(node, Keeping)
+        }
+        context = StepContext(demanded, nothing, self._store, epoch, frozenset(demanded.nodes))
+        if self._places_inline(sum(trace.rows for trace in seeds.values())):
+            tables = {key: self._rows(trace) for key, trace in seeds.items()}
+            try:
+                return InlineStep(self._plans, context).run(tables)
+            except TooLargeError:
+                pass
+        return DistributedStep(self._plans, self._frames, context).run(seeds)
+
+    def difference(self, view: View, before: Trace, contents: Trace, context: StepContext) -> Run:
+        """The change from what a view held to its new contents."""
+        store = self._store
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            yield difference(
+                TraceReader.of_trace(before, store, key_range),
+                TraceReader.of_trace(contents, store, key_range),
+            )
+
+        rows = before.rows + contents.rows
+        if self._places_inline(rows):
+            renamed = replace(context, attempt=f"{context.attempt}-difference")
+            return write_table(renamed, view.id, next(kernel(ALL_KEYS)))
+        schema = contents.layout.schema
+        frame = self._frames.run_kernel(kernel, schema, self._frames.partitions(rows))
+        prefix = context.path(view.id, "difference")
+        return self._frames.write_run(frame, contents.layout, store, prefix, rows)
+
+    def widened(self, table: Table, narrow: Trace, context: StepContext) -> Trace:
+        """What a trace of the table's first columns holds, with NULL in the others."""
+        layout = self._plans.layout(table)
+        width = len(narrow.layout.payload)
+        named = replace(context, attempt=secrets.token_hex(4))
+        if self._places_inline(narrow.rows):
+            held = self._rows(narrow).select([WEIGHT, *narrow.layout.payload.names])
+            for field in list(layout.payload)[width:]:
+                held = held.append_column(field, pa.nulls(len(held), field.type))
+            run = write_table(named, table.id, prepared(self._plans, table, held))
+        else:
+            columns = [WEIGHT, *narrow.layout.payload.names]
+            frame = self._frames.scan(narrow, self._store, columns)
+            for i, field in list(enumerate(struct_of(table.schema).fields))[width:]:
+                frame = frame.withColumn(f"c{i}", F.lit(None).cast(stored(field.dataType)))
+            step = DistributedStep(self._plans, self._frames, named)
+            run = step.load(table, frame, narrow.rows)
+        return Trace(layout, (run,) if run.rows else ())
+
+    def _rows(self, trace: Trace) -> pa.Table:
+        found = list(TraceReader.of_trace(trace, self._store).scan())
+        return pa.concat_tables(found) if found else trace.layout.empty()
+
+
+def _demand(
+    circuit: Circuit, fresh: frozenset[str], traces: Mapping[str, Trace]
+) -> tuple[Circuit, dict[str, Trace]]:
+    """What filling some nodes has to visit, and the contents that it starts from."""
+    wanted: set[str] = set()
+    seeds: dict[str, Trace] = {}
+    waiting = list(fresh)
+    while waiting:
+        key = waiting.pop()
+        if key in wanted:
+            continue
+        wanted.add(key)
+        if key not in fresh and key in traces:
+            seeds[key] = traces[key]
+        else:
+            waiting += circuit.nodes[key].inputs
+    return Circuit({key: node for key, node in circuit.nodes.items() if key in wanted}), seeds
