@@ -22,13 +22,14 @@ from rekindle.circuit.nodes import (
     Group,
     HalfJoin,
     Keeping,
-    Moment,
     Node,
     Regroup,
     Table,
     View,
 )
 
+MARGIN = 1.5
+"""How much dearer following must look before a part is rebuilt: both are estimates."""
 GROUP_ROWS = 4
 """Rows that a touched group is taken to have where nothing is known."""
 
@@ -58,7 +59,7 @@ class Part:
 
     @property
     def course(self) -> Course:
-        return Course.REBUILD if self.rebuild < self.follow else Course.FOLLOW
+        return Course.REBUILD if self.rebuild * MARGIN < self.follow else Course.FOLLOW
 
     @property
     def reason(self) -> str:
@@ -167,8 +168,7 @@ def _rebuild(node: Node, stored: Mapping[str, int], scale: float, fanout: float)
     """The rows that a node touches to be filled, and a view to be compared with what it was."""
     match node:
         case HalfJoin():
-            full = stored.get(node.change, 0) * scale
-            return int(full * (1 + fanout)) if node.moment is Moment.AFTER else 0
+            return int(stored.get(node.change, 0) * scale * (1 + fanout))
         case Regroup():
             return int(stored.get(node.arrangement, 0) * scale)
         case View():

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rekindle.traces.arrays import KEY, WEIGHT, Int64s, integers
-from rekindle.traces.consolidate import consolidate
+from rekindle.traces.arrays import WEIGHT, Int64s, integers
+from rekindle.traces.consolidate import consolidate, distinct_keys
 from rekindle.traces.first import first_rows
 from rekindle.traces.reader import TraceReader
 
@@ -28,7 +28,7 @@ def touched_groups(
     `change` holds all the changed rows of its keys. With `first` only that many rows of a group
     are given, with those that are level with the last of them; the trace is in that order.
     """
-    keys = np.unique(integers(change.column(KEY)))
+    keys = distinct_keys(change)
     if first is None:
         old, _ = before.probe(keys)
         new = consolidate(pa.concat_tables([old, change]), before.layout)

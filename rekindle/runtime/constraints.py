@@ -16,13 +16,14 @@ from rekindle.circuit.nodes import Table
 from rekindle.errors import ConstraintError
 from rekindle.runtime.rows import check_not_null, show_row
 from rekindle.traces.arrays import KEY, integers
+from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
 
 
 def check_change(node: Table, change: pa.Table, after: TraceReader) -> None:
     """Raise unless the new contents are lawful on every key of an arranged change."""
     _check_nulls(node, change)
-    rows, _ = after.probe(np.unique(integers(change.column(KEY))))
+    rows, _ = after.probe(distinct_keys(change))
     _check_rows(node, rows)
 
 

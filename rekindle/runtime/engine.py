@@ -10,13 +10,12 @@ from __future__ import annotations
 import enum
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from rekindle.calculus.terms import Term, sources
@@ -34,14 +33,14 @@ from rekindle.spark.frames import Examination, Frames, collect
 from rekindle.spark.inline import InlineStep, prepared, write_table
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
-from rekindle.traces.arrays import WEIGHT
+from rekindle.traces.arrays import growth
 from rekindle.traces.partition import KeyRange
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Durability, Store
 from rekindle.traces.trace import Trace, advance, fuel_for
 
-INLINE_ROWS = 250_000
+INLINE_ROWS = 1_000_000
 DECIDED_ROWS = 1_000
 """A change of fewer rows is followed without asking what else it could cost."""
 GRACE_EPOCHS = 16
@@ -304,7 +303,7 @@ class Engine:
             check_change(node, arranged, TraceReader.of_trace(trace, self.store, extra=[arranged]))
             seeds[node.id] = arranged
         rebuilt = self._to_rebuild(
-            {key: ChangeSize(len(rows), _growth([rows])) for key, rows in seeds.items()}
+            {key: ChangeSize(len(rows), growth(rows)) for key, rows in seeds.items()}
         )
         try:
             result = InlineStep(self.plans, context.without(rebuilt)).run(seeds)
@@ -340,10 +339,7 @@ class Engine:
                 runs[node.id] = run
         seeds = {key: Trace(self.state.traces[key].layout, (run,)) for key, run in runs.items()}
         rebuilt = self._to_rebuild(
-            {
-                key: ChangeSize(trace.rows, _growth(TraceReader.of_trace(trace, self.store).scan()))
-                for key, trace in seeds.items()
-            }
+            {key: ChangeSize(trace.rows, trace.live) for key, trace in seeds.items()}
         )
         step = DistributedStep(self.plans, self.frames, context.without(rebuilt))
         result = step.run(seeds)
@@ -359,7 +355,7 @@ class Engine:
             return {}
         if self.course is None and sum(size.rows for size in sizes.values()) < DECIDED_ROWS:
             return {}
-        stored = {key: trace.rows for key, trace in self.state.traces.items()}
+        stored = {key: trace.live for key, trace in self.state.traces.items()}
         fanouts = {
             key: step.rows_out / step.rows_in
             for key, (_, step) in self.steps.items()
@@ -536,11 +532,6 @@ def _require_incremental(name: str, circuit: Circuit, view: View) -> None:
             detail=f"{shown}: there is no key to tell untouched rows by",
             hint="give it a key (GROUP BY, PARTITION BY), or leave out incremental = 'required'",
         )
-
-
-def _growth(tables: Iterable[pa.Table]) -> int:
-    """By how many rows a table grows, from the rows of its change."""
-    return sum(int(pc.sum(table.column(WEIGHT)).as_py() or 0) for table in tables)
 
 
 def _files(trace: Trace) -> list[str]:

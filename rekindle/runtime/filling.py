@@ -52,7 +52,7 @@ class Filling:
             if isinstance(node, Keeping)
         }
         context = StepContext(demanded, nothing, self._store, epoch, frozenset(demanded.nodes))
-        if self._places_inline(sum(trace.rows for trace in seeds.values())):
+        if self._places_inline(sum(trace.live for trace in seeds.values())):
             tables = {key: self._rows(trace) for key, trace in seeds.items()}
             try:
                 return InlineStep(self._plans, context).run(tables)

@@ -22,7 +22,8 @@ from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weight
 from rekindle.spark.frames import to_arrow as collect_arrow
 from rekindle.spark.step import Placement
 from rekindle.spark.types import payload_schema
-from rekindle.traces.arrays import KEY, integers
+from rekindle.traces.arrays import integers
+from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
 
 UNKNOWN_ROWS = 8_000_000
@@ -85,7 +86,7 @@ class Transaction:
         check_not_null(columns, node.schema, node.name)
         fresh = _weighted(columns, 1)
         arranged = self._engine.arranged(node, fresh)
-        keys = np.unique(integers(arranged.column(KEY)))
+        keys = distinct_keys(arranged)
         reader = TraceReader.of_trace(
             self._engine.state.traces[node.id], self._engine.store, extra=self.pending(node)
         )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Int64s = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
@@ -59,3 +60,10 @@ def ranges(starts: Int64s, counts: Int64s) -> Int64s:
     expanded: Int64s = np.arange(total, dtype=np.int64)
     expanded += np.repeat(starts - (ends - counts), counts)
     return expanded
+
+
+def growth(table: Any) -> int:
+    """By how many rows an arranged table grows what it is added to; its rows, without weights."""
+    if WEIGHT not in table.column_names:
+        return len(table)
+    return int(pc.sum(table.column(WEIGHT)).as_py() or 0)

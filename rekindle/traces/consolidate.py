@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rekindle.traces.arrays import Booleans, Int64s, identity_columns, single_chunk, take
+from rekindle.traces.arrays import (
+    KEY,
+    Booleans,
+    Int64s,
+    identity_columns,
+    integers,
+    single_chunk,
+    take,
+)
 from rekindle.traces.layout import TraceLayout
 
 Identity = tuple[Int64s, Int64s, Int64s]
@@ -97,6 +105,12 @@ def key_starts(keys: Int64s) -> Int64s:
     if not len(keys):
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+
+
+def distinct_keys(arranged: Any) -> Int64s:
+    """The keys of an arranged table, each once."""
+    keys = integers(arranged.column(KEY))
+    return keys[key_starts(keys)]
 
 
 def _ties_in_order(key: Int64s, id0: Int64s, id1: Int64s) -> bool:

@@ -23,13 +23,15 @@ class Segment:
     high: int
     size: int
     checksum: str
+    growth: int
+    """By how many rows its collection grows the one it is added to: the sum of the weights."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
-        return cls(**data)
+        return cls(**{"growth": data["rows"], **data})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,10 @@ class Run:
     @property
     def rows(self) -> int:
         return sum(segment.rows for segment in self.segments)
+
+    @property
+    def growth(self) -> int:
+        return sum(segment.growth for segment in self.segments)
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ import xxhash
 from pyarrow import fs
 
 from rekindle.errors import CorruptionError
-from rekindle.traces.arrays import KEY, integers
+from rekindle.traces.arrays import KEY, growth, integers
 from rekindle.traces.opened import OPEN_SEGMENTS, OpenSegment
 from rekindle.traces.segment import Run, Segment
 
@@ -127,7 +127,7 @@ class Store:
 
             self._publish(path, stream, durability)
             size, checksum = sinks[-1].size, sinks[-1].checksum
-        segment = Segment(path, len(table), low, high, size, checksum)
+        segment = Segment(path, len(table), low, high, size, checksum, growth(table))
         OPEN_SEGMENTS.trust(self.uri, segment)
         return segment
 

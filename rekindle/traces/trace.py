@@ -102,6 +102,11 @@ class Trace:
         return sum(run.rows for run in self.readable_runs)
 
     @property
+    def live(self) -> int:
+        """Rows of the collection, each as often as it occurs."""
+        return sum(run.growth for run in self.readable_runs)
+
+    @property
     def segments(self) -> tuple[Segment, ...]:
         """Every file the trace needs, including the output of merges under way."""
         stored = tuple(segment for run in self.readable_runs for segment in run.segments)

@@ -19,7 +19,7 @@ from rekindle.errors import RekindleError
 from tests.cli.conftest import Run
 
 
-@pytest.mark.parametrize("name", ["flatness", "overhead", "recompute", "load"])
+@pytest.mark.parametrize("name", ["flatness", "overhead", "recompute", "load", "shares"])
 def test_a_benchmark_reports_samples_and_verdicts(run: Run, tmp_path: Path, name: str) -> None:
     path = tmp_path / f"{name}.json"
     found = run("bench", name, "--rows", 20_000, "--rounds", 3, "--json", path)
@@ -35,6 +35,14 @@ def test_a_benchmark_reports_samples_and_verdicts(run: Run, tmp_path: Path, name
         assert ElementTree.parse(path.with_suffix(".svg")).getroot().tag.endswith("svg")
     if name == "flatness":
         assert all(s["rows_read"] > 0 for line in report["series"] for s in line["samples"])
+
+
+def test_a_step_visits_only_what_it_reaches(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "views.json"
+    found = run("bench", "views", "--views", 24, "--rounds", 3, "--json", path)
+    assert found.exit_code == 0, found.output
+    visited = json.loads(path.read_text())["facts"]["nodes_visited"]
+    assert visited["many"] == visited["few"] > 10
 
 
 def test_rows_of_spark_and_of_numpy_are_the_same(spark: SparkSession) -> None:

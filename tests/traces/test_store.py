@@ -54,7 +54,7 @@ def test_works_on_other_filesystems_and_through_pickle() -> None:
     store.delete(["log/1", "log/1"])
     assert not store.exists("log/1") and store.exists("x/a.arrow")
     with pytest.raises(CorruptionError, match=r"x/b\.arrow"):
-        store.open(Segment("x/b.arrow", 1, 0, 0, 1, ""))
+        store.open(Segment("x/b.arrow", 1, 0, 0, 1, "", 1))
 
 
 def test_a_flipped_byte_is_never_read(store: Store) -> None:

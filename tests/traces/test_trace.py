@@ -126,7 +126,7 @@ def test_work_of_a_step_is_bounded_by_its_fuel() -> None:
 
 
 def test_large_merges_leave_few_files() -> None:
-    segment = Segment("a", 100_000_000, 0, 0, 0, "")
+    segment = Segment("a", 100_000_000, 0, 0, 0, "", 100_000_000)
     assert trace_module.Merge((Run((segment,)),) * 4).piece == 2**18
     assert trace_module.Merge((Run(()),)).piece == 2**14
 

@@ -25,6 +25,8 @@ class Name(enum.StrEnum):
     OVERHEAD = "overhead"
     RECOMPUTE = "recompute"
     LOAD = "load"
+    VIEWS = "views"
+    SHARES = "shares"
     TPCH = "tpch"
 
 
@@ -53,6 +55,9 @@ def bench(
     queries: Annotated[
         str | None, typer.Option("--queries", help="TPC-H: which queries, such as 1,3,5-7.")
     ] = None,
+    views: Annotated[
+        int | None, typer.Option("--views", min=20, help="How many views, where many are asked.")
+    ] = None,
     directory: Annotated[
         Path | None, typer.Option("--directory", help="Where the temporary databases go.")
     ] = None,
@@ -70,7 +75,7 @@ def bench(
         with (
             scratch_directory("rekindle-bench-", directory) as scratch,
             Harness(
-                spark, scratch, Request(rows, rounds, scale, change, queries), console
+                spark, scratch, Request(rows, rounds, scale, change, queries, views), console
             ) as harness,
         ):
             report: Report = import_module(f"rekindle.cli.bench.{name.value}").run(harness)

@@ -25,7 +25,7 @@ from rich.progress import (
 import rekindle
 from rekindle.cli.bench.machine import describe_machine
 from rekindle.cli.bench.report import Sample, Series
-from rekindle.cli.bench.workload import ChangeStream, Workload, require_full_state
+from rekindle.cli.bench.workload import QUERY, ChangeStream, Workload, require_full_state
 from rekindle.runtime.database import Database
 
 Action = Callable[[], Sample]
@@ -40,6 +40,7 @@ class Request:
     scale: float | None = None
     change: float | None = None
     queries: str | None = None
+    views: int | None = None
 
 
 class Harness:
@@ -69,6 +70,9 @@ class Harness:
     def rounds(self, usual: int) -> int:
         return usual if self.request.rounds is None else self.request.rounds
 
+    def views(self, usual: int) -> int:
+        return usual if self.request.views is None else self.request.views
+
     def database(self, name: str, retain: int | None = None) -> Database:
         """A new, empty database that lives as long as the run."""
         place = str(self.directory / name)
@@ -89,6 +93,21 @@ class Harness:
             workload.create_view(db)
             advance()
         return Filled(db, workload, require_full_state(db, workload))
+
+    def recomputation(self, workload: Workload) -> Action:
+        """Spark's evaluation of the workload's view, from Parquet to nowhere."""
+        places = {n: str(self.directory / f"{n}.parquet") for n in ("orders", "customers")}
+        with self.phase("writing Parquet", 2) as advance:
+            workload.customers_frame(self.spark).write.parquet(places["customers"])
+            advance()
+            workload.orders_frame(self.spark).write.parquet(places["orders"])
+            advance()
+
+        def compute() -> None:
+            tables = {name: self.spark.read.parquet(place) for name, place in places.items()}
+            run_to_nowhere(self.spark.sql(QUERY, **tables))  # type: ignore[arg-type]
+
+        return lambda: timed(compute)
 
     @contextmanager
     def phase(self, description: str, total: int) -> Iterator[Callable[[], None]]:

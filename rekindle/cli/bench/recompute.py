@@ -6,9 +6,9 @@ and throws the result away. Steps and recomputations take turns.
 
 from __future__ import annotations
 
-from rekindle.cli.bench.harness import Harness, run_to_nowhere, timed
-from rekindle.cli.bench.report import Bound, Report, Sample, Series, ratio_verdict
-from rekindle.cli.bench.workload import QUERY, Workload
+from rekindle.cli.bench.harness import Harness
+from rekindle.cli.bench.report import Bound, Report, Series, ratio_verdict
+from rekindle.cli.bench.workload import Workload
 
 SHARE = 0.0001
 LIMIT = 20.0
@@ -19,22 +19,8 @@ def run(harness: Harness) -> Report:
     """Recomputation against the median step."""
     workload = Workload(harness.rows(10_000_000))
     changed = max(2, round(workload.rows * SHARE))
-    places = {name: str(harness.directory / f"{name}.parquet") for name in ("orders", "customers")}
-    with harness.phase("writing Parquet", 2) as advance:
-        workload.customers_frame(harness.spark).write.parquet(places["customers"])
-        advance()
-        workload.orders_frame(harness.spark).write.parquet(places["orders"])
-        advance()
+    recomputation = harness.recomputation(workload)
     filled = harness.filled(workload)
-    spark = harness.spark
-
-    def recomputation() -> Sample:
-        def compute() -> None:
-            tables = {name: spark.read.parquet(place) for name, place in places.items()}
-            run_to_nowhere(spark.sql(QUERY, **tables))  # type: ignore[arg-type]
-
-        return timed(compute)
-
     steps = [f"step {i + 1} of a round" for i in range(STEPS_A_ROUND)]
     actions = {name: (lambda: filled.step(changed)) for name in steps}
     found = harness.interleave(
