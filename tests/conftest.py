@@ -47,3 +47,14 @@ def db(warehouse: str, spark: SparkSession) -> Iterator[Database]:
 
     with rekindle.connect(warehouse, spark=spark) as database:
         yield database
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what the property campaigns covered."""
+    from tests.property import coverage
+
+    covered = coverage.lines()
+    if covered:
+        terminalreporter.section("covered by random databases")
+        for line in covered:
+            terminalreporter.write_line(line)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.circuit.nodes import Arrangement, Deduplicate, Group, HalfJoin, Regroup, Table, View
 from rekindle.runtime.database import Database
-from tests.property import oracle
+from tests.property import coverage, oracle
 from tests.property.changes import Edit, Model
 from tests.property.oracle import Bag
 from tests.property.schemas import TableSpec
@@ -44,10 +44,11 @@ class Subject:
         """The edits as one transaction."""
         if len(edits) == 1 and edits[0].sql:
             self.db.sql(edits[0].sql)
-            return
-        with self.db.transaction() as tx:
-            for edit in edits:
-                getattr(tx, edit.verb)(edit.table, list(edit.rows))
+        else:
+            with self.db.transaction() as tx:
+                for edit in edits:
+                    getattr(tx, edit.verb)(edit.table, list(edit.rows))
+        coverage.note_step(self.db)
 
     def contents(self) -> dict[str, Bag]:
         """What every table and view holds."""

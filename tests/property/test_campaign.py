@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import rekindle
-from tests.property import changes, queries, schemas
+from tests.property import changes, coverage, queries, schemas
 from tests.property.changes import Edit, Model
 from tests.property.laws import Subject, check_work
 
@@ -34,6 +34,7 @@ def _define(data: st.DataObject, tables: int, views: int) -> tuple[list[Any], di
     drawn = data.draw(queries.views(specs, views), "views")
     for query in drawn.values():
         event(query.kind)
+        coverage.SEEN["queries"][query.kind] += 1
     for spec in specs:
         note(spec.ddl)
     for name, query in drawn.items():

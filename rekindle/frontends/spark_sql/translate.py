@@ -42,6 +42,7 @@ from rekindle.frontends.spark_sql.jvm import (
 )
 from rekindle.frontends.spark_sql.ordering import group_limit, limit, window
 from rekindle.frontends.spark_sql.scalars import generator, scalar
+from rekindle.frontends.spark_sql.sessions import without_sessions
 from rekindle.frontends.spark_sql.subqueries import without_scalar_subqueries
 from rekindle.frontends.spark_sql.translated import Translated, unsupported
 
@@ -156,6 +157,7 @@ def _union(translator: Translator, plan: JavaObject) -> Translated:
 def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     """Groups, then measures, then the result columns computed from both."""
     catalyst = translator.catalyst
+    plan = without_sessions(catalyst, plan)
     child = translator.translate(plan.child())
     groupings = items(plan.groupingExpressions())
     results = items(plan.aggregateExpressions())

@@ -1,0 +1,76 @@
+"""Session windows, by window functions.
+
+Spark marks the grouping column of `session_window(...)` and merges overlapping sessions when it
+plans the aggregate. Here the sessions are computed before it, in each group of the other keys: a
+row begins a session when no earlier row's window reaches it, a session begins where the last such
+row did, and ends with the last of its windows. Frames by value, not by row, keep the result the
+same whatever order rows of one moment come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+
+_MARK = "spark.sessionWindow"
+_EARLIER = "RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '0.000001' SECOND PRECEDING"
+
+
+def without_sessions(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    """The aggregate, over rows in which the sessions stand already."""
+    groupings = items(plan.groupingExpressions())
+    marked = [g for g in groupings if _is_session(g)]
+    if not marked:
+        return plan
+    (session,) = marked
+    others = [g for g in groupings if g is not session]
+    rows = _sessions(catalyst, plan.child(), session, others)
+    moved = {session.exprId().id(): items(rows.output())[-1]}
+    return catalyst.plan("Aggregate")(
+        catalyst.seq([catalyst.rebased(g, moved) for g in groupings]),
+        catalyst.seq([catalyst.rebased(r, moved) for r in items(plan.aggregateExpressions())]),
+        rows,
+        catalyst.none(),
+    )
+
+
+def _sessions(
+    catalyst: Catalyst, child: JavaObject, session: JavaObject, keys: Sequence[JavaObject]
+) -> JavaObject:
+    """The rows of `child`, with the whole session of a row as the last column."""
+    columns = [c for c in items(child.output()) if c.exprId().id() != session.exprId().id()]
+    named = [catalyst.named(key, f"__key{i}") for i, key in enumerate(keys)]
+    window = catalyst.named(_unmarked(catalyst, session), "__window")
+    inner = catalyst.plan("Project")(catalyst.seq([*columns, *named, window]), child)
+    by = ", ".join(f"__key{i}" for i in range(len(keys)))
+    part = f"PARTITION BY {by} " if keys else ""
+    also = f"{by}, " if keys else ""
+    frame = (
+        catalyst.dataframe(inner)
+        .selectExpr(
+            "*",
+            f"max(__window.end) OVER ({part}ORDER BY __window.start {_EARLIER}) AS __reach",
+        )
+        .selectExpr(
+            "*",
+            "max(CASE WHEN __reach >= __window.start THEN NULL ELSE __window.start END)"
+            f" OVER ({part}ORDER BY __window.start) AS __start",
+        )
+        .selectExpr("*", f"max(__window.end) OVER (PARTITION BY {also}__start) AS __end")
+        .selectExpr("*", "named_struct('start', __start, 'end', __end) AS __session")
+    )
+    found = frame._jdf.queryExecution().analyzed()
+    whole = catalyst.named(items(found.output())[-1], session.name())
+    return catalyst.optimised(catalyst.plan("Project")(catalyst.seq([*columns, whole]), found))
+
+
+def _is_session(grouping: JavaObject) -> bool:
+    return simple_name(grouping) == "AttributeReference" and bool(
+        grouping.metadata().contains(_MARK)
+    )
+
+
+def _unmarked(catalyst: Catalyst, attribute: JavaObject) -> JavaObject:
+    empty = catalyst.module("org.apache.spark.sql.types.Metadata").empty()
+    return attribute.withMetadata(empty)
