@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rekindle.errors import RekindleError
     from rekindle.runtime.database import Database, connect
+    from rekindle.runtime.recursion import fixpoint
     from rekindle.runtime.transaction import Transaction
 
-__all__ = ["Database", "RekindleError", "Transaction", "connect"]
+__all__ = ["Database", "RekindleError", "Transaction", "connect", "fixpoint"]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -21,6 +22,7 @@ _HOMES = {
     "RekindleError": "rekindle.errors",
     "Transaction": "rekindle.runtime.transaction",
     "connect": "rekindle.runtime.database",
+    "fixpoint": "rekindle.runtime.recursion",
 }
 
 

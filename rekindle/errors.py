@@ -56,6 +56,10 @@ class EvaluationError(RekindleError):
     """A scalar expression that failed on a row (an ANSI overflow, a function that raised)."""
 
 
+class IterationLimitError(RekindleError):
+    """A recursion that did not come to an end within its bound."""
+
+
 class ExecutionError(RekindleError):
     """Spark failed for a reason that lies in no row, such as a lost file or a full disk."""
 
@@ -94,4 +98,13 @@ def unknown_name(
         f"unknown {kind} '{name}'" + (f" of '{owner}'" if owner else ""),
         detail=f"available: {', '.join(names) if names else 'none'}",
         hint=f"did you mean '{nearest[0]}'?" if nearest else "",
+    )
+
+
+def iteration_limit(names: Iterable[str], limit: int) -> IterationLimitError:
+    """The error for a recursion that goes on."""
+    return IterationLimitError(
+        f"the recursion of {', '.join(names)} did not end within {limit:,} iterations",
+        detail="it may have no end: a value that grows at every turn, or one that alternates",
+        hint="nothing was applied; bound what grows, or allow more iterations",
     )

@@ -13,7 +13,7 @@ compose as such. A stream computes its values in order of time and remembers the
 then terminate, recursion is as deep as the circuit and not as long as time, and every value is
 computed once. Streams have no equality (they are infinite); `agree` compares prefixes.
 
-DBSP §2 (streams, fix, I, D), §3 (incremental versions), §5 (δ₀, ∫).
+DBSP §2 (streams, fix, I, D), §3 (incremental versions), §5 (δ₀, ∫), §6 (nested streams).
 """
 
 from __future__ import annotations
@@ -176,6 +176,26 @@ def fix(operator: Callable[[Stream[A]], Stream[A]], group: Group[A]) -> Stream[A
     [1, 3, 7, 15]
     """
     solution: Stream[A] = Stream(lambda time: image[time], group)
+    image = operator(solution)
+    return solution
+
+
+def fix_nested(
+    operator: Callable[[Stream[Stream[A]]], Stream[Stream[A]]], group: Group[A]
+) -> Stream[Stream[A]]:
+    """fix α. F(α) over streams of streams, for an F that is strict in its second dimension.
+
+    ↑z⁻¹ is (proposition 6.1): it delays every inner stream, so a cycle through it has one solution.
+
+    >>> from rekindle.algebra.groups import INTEGERS
+    >>> ones = Stream(lambda time: Stream(lambda inner: time, INTEGERS), StreamGroup(INTEGERS))
+    >>> later = lift(delay, StreamGroup(INTEGERS))
+    >>> fix_nested(lambda a: ones + later(a), INTEGERS)[2].take(3)
+    [2, 4, 6]
+    """
+    solution: Stream[Stream[A]] = Stream(
+        lambda time: Stream(lambda inner: image[time][inner], group), StreamGroup(group)
+    )
     image = operator(solution)
     return solution
 

@@ -29,6 +29,7 @@ DBSP, section 4.2, table 1 and section 7.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from typing import Any, TypeAlias, assert_never
@@ -48,6 +49,7 @@ from rekindle.calculus.terms import (
     Constant,
     Distinct,
     Filter,
+    Fix,
     FlatMap,
     Generator,
     Join,
@@ -64,7 +66,7 @@ from rekindle.calculus.terms import (
     UnionAll,
     Values,
 )
-from rekindle.errors import DefinitionError, unknown_name
+from rekindle.errors import DefinitionError, iteration_limit, unknown_name
 
 Rows: TypeAlias = ZSet[Row, int]
 
@@ -83,6 +85,8 @@ def evaluate(term: Term, database: Mapping[str, Rows]) -> Rows:
         return database[term.name]
     if isinstance(term, Constant):
         return ZSet.from_rows(term.relation.rows())
+    if isinstance(term, Fix):
+        return _fixed_point(term, database)
     return apply_operator(term, [evaluate(child, database) for child in term.children])
 
 
@@ -93,6 +97,8 @@ def apply_operator(operator: Term, inputs: Sequence[Rows]) -> Rows:
             raise DefinitionError(f"the source '{operator.name}' is not an operator")
         case Constant():
             raise DefinitionError("a constant relation is not an operator")
+        case Fix():
+            raise DefinitionError("a recursion reads its own results and is not an operator")
         case Map():
             outputs = _row_function([scalar for _, scalar in operator.outputs])
             return map_rows(inputs[0], outputs)
@@ -117,13 +123,45 @@ def apply_operator(operator: Term, inputs: Sequence[Rows]) -> Rows:
         case OuterJoin():
             return _outer_join(operator, inputs[0], inputs[1])
         case Distinct():
-            return distinct(inputs[0])
+            return _at_every_stamp(operator, inputs[0]) if operator.stamped else distinct(inputs[0])
         case Aggregate():
             return _aggregate(operator, inputs[0])
         case PerGroup():
+            if operator.stamped:
+                return _at_every_stamp(operator, inputs[0])
             return _per_group(operator, inputs[0])
         case _:
             assert_never(operator)
+
+
+def _fixed_point(fix: Fix, database: Mapping[str, Rows]) -> Rows:
+    """Naive evaluation: every body again, until nothing changes."""
+    empty: Rows = ZSet.from_rows([])
+    values = [evaluate(seed, database) for seed in fix.seeds] or [empty] * len(fix.bodies)
+    for _ in range(fix.limit + 1):
+        known = {**database, **dict(zip(fix.names, values, strict=True))}
+        after = [evaluate(body, known) for body in fix.bodies]
+        if after == values:
+            return values[fix.output]
+        values = after
+    raise iteration_limit(fix.names, fix.limit)
+
+
+def _at_every_stamp(operator: Distinct | PerGroup, rows: Rows) -> Rows:
+    """The operator on the rows stamped at most i, for every i, as changes from one to the next."""
+    plain = replace(operator, stamped=False)
+    result: Rows = ZSet.from_rows([])
+    before: Rows = ZSet.from_rows([])
+    current: Rows = ZSet.from_rows([])
+    stamps: set[Any] = {row[-1] for row, _ in rows}
+    for stamp in sorted(stamps):
+        new = filter_rows(rows, lambda row, stamp=stamp: row[-1] == stamp)  # type: ignore[misc]
+        current = current + map_rows(new, lambda row: row[:-1])
+        after = apply_operator(plain, [current])
+        change = after + -before
+        result = result + map_rows(change, lambda row, stamp=stamp: (*row, stamp))  # type: ignore[misc]
+        before = after
+    return result
 
 
 def _evaluable(scalar: Scalar) -> Evaluable:

@@ -147,6 +147,7 @@ STRICT: Mapping[str, Callable[..., Any]] = {
     "greater": operator.gt,
     "not": operator.not_,
     "concat": operator.add,
+    "greatest": max,
 }
 """Functions that give NULL when any argument is NULL."""
 

@@ -9,6 +9,7 @@ change is derived (`rekindle.incremental`): no list of operators exists anywhere
 | bilinear | Δx·y + x·Δy + Δx·Δy                        | Join                                   |
 | per key  | f(x+Δx) − f(x) on the keys that Δx touches | Distinct, Aggregate, PerGroup          |
 | derived  | that of its definition (`derived.py`)      | SemiJoin, OuterJoin, mixed Aggregate   |
+| scope    | the same with one more time (`stamps.py`)  | Fix                                    |
 
 Nodes are frozen, and an ill-typed node cannot be built: a constructor raises `DefinitionError`.
 DBSP, section 4.2 and table 1.
@@ -34,6 +35,7 @@ class Linearity(enum.Enum):
     BILINEAR = "bilinear"
     PER_KEY = "per key"
     DERIVED = "derived"
+    SCOPE = "recursive scope"
 
 
 class Positivity(enum.Enum):
@@ -362,9 +364,13 @@ class OuterJoin:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """Every row of positive multiplicity, once (Definition 4.3)."""
+    """Every row of positive multiplicity, once (Definition 4.3).
+
+    Over rows that are `stamped` with an iteration, in the last column: at every iteration.
+    """
 
     child: Term
+    stamped: bool = False
 
     linearity = Linearity.PER_KEY
     positivity = Positivity.POSITIVE
@@ -502,12 +508,15 @@ class PerGroup:
     """The rows that `body` makes of each group of rows with equal `keys` columns.
 
     Grouping is null-safe. Without keys there is one group, which exists over an empty input too.
+    Over rows that are `stamped` with an iteration, in the last column, the body sees the other
+    columns at every iteration.
     """
 
     child: Term
     keys: tuple[int, ...]
     body: Body
     first: First | None = None
+    stamped: bool = False
 
     linearity = Linearity.PER_KEY
     positivity = Positivity.POSITIVE
@@ -526,7 +535,54 @@ class PerGroup:
 
     @property
     def schema(self) -> Schema:
-        return self.body.schema
+        return self.body.schema + STAMPED if self.stamped else self.body.schema
+
+
+STAMP = "_stamp"
+STAMPED = Schema((Field(STAMP, "int", nullable=False),))
+"""The column that says at which iteration of a scope a row comes or goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """μ: what the relations `names` become when each is computed by its body again and again.
+
+    They begin empty, or with `seeds`, and end when nothing changes any more, which must be within
+    `limit` iterations. A body reads a relation as a source of that name. The term denotes the
+    relation number `output`.
+    """
+
+    names: tuple[str, ...]
+    bodies: tuple[Term, ...]
+    seeds: tuple[Term, ...] = ()
+    output: int = 0
+    limit: int = 10_000
+
+    linearity = Linearity.SCOPE
+    positivity = Positivity.POSITIVE
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.bodies) or len(self.seeds) not in (0, len(self.bodies)):
+            raise DefinitionError("a recursion needs one body, and one seed or none, for each name")
+        for name, body in zip(self.names, self.bodies, strict=True):
+            for read, schema in sources(body).items():
+                if read in self.names and schema.types != self.schema_of(read).types:
+                    raise DefinitionError(
+                        f"'{read}' is read with columns that it does not have",
+                        detail=f"{schema} against {self.schema_of(read)}, in the body of '{name}'",
+                    )
+
+    def schema_of(self, name: str) -> Schema:
+        """The columns of one of the relations; any of them may be NULL at some iteration."""
+        return self.bodies[self.names.index(name)].schema.as_nullable()
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (*self.bodies, *self.seeds)
+
+    @property
+    def schema(self) -> Schema:
+        return self.bodies[self.output].schema
 
 
 Term: TypeAlias = (
@@ -543,6 +599,7 @@ Term: TypeAlias = (
     | Distinct
     | Aggregate
     | PerGroup
+    | Fix
 )
 
 
@@ -560,6 +617,9 @@ def with_children(term: Term, children: tuple[Term, ...]) -> Term:
             return UnionAll(children)
         case Join() | SemiJoin() | OuterJoin(), (left, right):
             return replace(term, left=left, right=right)
+        case Fix(), _:
+            count = len(term.bodies)
+            return replace(term, bodies=children[:count], seeds=children[count:])
     raise DefinitionError(f"{type(term).__name__} does not take {len(children)} inputs")
 
 
@@ -567,4 +627,10 @@ def sources(term: Term) -> dict[str, Schema]:
     """The tables and views that a term reads, with the columns that it knows of."""
     if isinstance(term, Source):
         return {term.name: term.schema}
-    return {name: schema for child in term.children for name, schema in sources(child).items()}
+    bound = term.names if isinstance(term, Fix) else ()
+    return {
+        name: schema
+        for child in term.children
+        for name, schema in sources(child).items()
+        if name not in bound
+    }

@@ -59,6 +59,7 @@ from rekindle.calculus.terms import (
     Distinct,
     Filter,
     First,
+    Fix,
     FlatMap,
     Generator,
     Join,
@@ -162,7 +163,7 @@ class _Printer:
                 pairs = self.pairs(term.left_keys, term.right_keys, term.residual)
                 return _words("outerjoin", term.padded.value, *pairs)
             case Distinct():
-                return "distinct"
+                return _words("distinct", "stamped" * term.stamped)
             case Aggregate():
                 keys = self.named(term.keys)
                 measures = ", ".join(map(self.measure, term.measures))
@@ -171,10 +172,15 @@ class _Printer:
                 first = "" if term.first is None else f"{term.first.rows} of {term.first.column}"
                 return _words(
                     "pergroup",
+                    "stamped" * term.stamped,
                     _clause("by", ", ".join(map(str, term.keys))),
                     _clause("first", first),
                     self.body(term.body),
                 )
+            case Fix():
+                names = ", ".join(map(_name, term.names))
+                seeds = "from seeds" if term.seeds else ""
+                return _words("fix", names, seeds, f"give {term.output} within {term.limit}")
             case _:
                 assert_never(term)
 
@@ -565,16 +571,28 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
             residual = line.optional("where")
             return 2, lambda left, right: OuterJoin(left, right, lefts, rights, residual, padded)
         case "distinct":
-            return 1, Distinct
+            everywhere = line.accept("stamped")
+            return 1, lambda child: Distinct(child, everywhere)
         case "aggregate":
             keys = line.listed(line.output) if line.accept("by") else ()
             measures = line.listed(line.measure) if line.accept("compute") else ()
             return 1, lambda child: Aggregate(child, keys, measures)
+        case "fix":
+            names = line.listed(line.name)
+            seeded = line.accept("from") and line.accept("seeds")
+            line.require("give")
+            output = line.index()
+            line.require("within")
+            limit = line.index()
+            count = len(names)
+            arity = 2 * count if seeded else count
+            return arity, lambda *terms: Fix(names, terms[:count], terms[count:], output, limit)
         case "pergroup":
+            stamped = line.accept("stamped")
             positions = line.listed(line.index) if line.accept("by") else ()
             first = line.first()
             body = line.body()
-            return 1, lambda child: PerGroup(child, positions, body, first)
+            return 1, lambda child: PerGroup(child, positions, body, first, stamped)
         case _:
             line.position -= len(keyword)
             raise line.error(f"unknown operator '{keyword}'")

@@ -9,16 +9,19 @@ between views; an arrangement that a table's or view's own contents already prov
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from rekindle.calculus import terms
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
+from rekindle.calculus.stamps import stamped_bodies
 from rekindle.calculus.terms import (
+    STAMPED,
     Aggregate,
     Distinct,
     Filter,
+    Fix,
     FlatMap,
     Join,
     Map,
@@ -26,7 +29,9 @@ from rekindle.calculus.terms import (
     Source,
     Term,
     UnionAll,
+    sources,
 )
+from rekindle.calculus.text import to_text_with_table
 from rekindle.circuit.nodes import (
     Arrangement,
     Constant,
@@ -36,10 +41,13 @@ from rekindle.circuit.nodes import (
     Moment,
     Node,
     Nulls,
+    Recur,
     Regroup,
     Side,
     Table,
+    Variable,
     View,
+    fingerprint,
     is_arranged_by,
 )
 from rekindle.circuit.stages import (
@@ -52,6 +60,7 @@ from rekindle.circuit.stages import (
     Where,
 )
 from rekindle.errors import RekindleError
+from rekindle.incremental.pipeline import derive_stamped
 from rekindle.incremental.stream import (
     Apply,
     Delay,
@@ -65,6 +74,14 @@ from rekindle.incremental.stream import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A recursion: its nodes, inputs first, among them those that compute its relations."""
+
+    members: tuple[Node, ...]
+    recurs: tuple[Recur, ...]
+
+
 @dataclass(slots=True)
 class Circuit:
     """All nodes of a database, inputs before what reads them."""
@@ -72,6 +89,8 @@ class Circuit:
     nodes: dict[str, Node] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     _forms: dict[int, LinearForm] = field(default_factory=dict, repr=False)
+    _variables: dict[str, str] = field(default_factory=dict, repr=False)
+    _scopes: dict[str, Scope] | None = field(default=None, repr=False)
 
     def copy(self) -> Circuit:
         """A circuit that can grow while this one stays."""
@@ -84,6 +103,7 @@ class Circuit:
     def view(self, name: str, stream: Stream, schema: Schema) -> View:
         """Add the nodes of a view; what is there already is shared."""
         self._forms = {}
+        self._scopes = None
         form = self._form(stream)
         view = View(name, LinearForm(form.branches, schema))
         self.nodes.setdefault(view.id, view)
@@ -100,6 +120,7 @@ class Circuit:
         needed: set[str] = set()
         for root in self.names.values():
             self._mark(root, needed)
+        self._scopes = None
         gone = tuple(node for key, node in self.nodes.items() if key not in needed)
         for node in gone:
             del self.nodes[node.id]
@@ -154,11 +175,13 @@ class Circuit:
                 )
         assert_never(stream)
 
-    def _input(self, source: Source | terms.Constant) -> LinearForm:
+    def _input(self, source: Source | terms.Constant | Fix) -> LinearForm:
+        if isinstance(source, Fix):
+            return self._scope(source)
         if isinstance(source, terms.Constant):
             key = self._add(Constant(source.schema, source.relation))
         else:
-            key = self.names[source.name]
+            key = self._variables.get(source.name) or self.names[source.name]
         held = self.nodes[key].schema
         branch = Branch(key, held)
         if len(held) > len(source.schema):
@@ -168,6 +191,60 @@ class Circuit:
                 Project(tuple((f.name, Column(i, f.type, f.nullable)) for i, f in named))
             )
         return LinearForm((branch,), source.schema)
+
+    def _scope(self, fix: Fix) -> LinearForm:
+        """The nodes of a recursion; what it gives, with the iterations forgotten."""
+        text, opaque = to_text_with_table(replace(fix, output=0))
+        digest = fingerprint(
+            text,
+            *(getattr(part, "text", part) for part in opaque),
+            *(self.names[name] for name in sources(fix)),
+        )
+        variables = [
+            Variable(digest, name, fix.schema_of(name) + STAMPED, fix.limit) for name in fix.names
+        ]
+        if variables[fix.output].recur not in self.nodes:
+            outer, forms = self._variables, self._forms
+            self._variables = {v.name: self._add(v) for v in variables}
+            for variable, body in zip(variables, stamped_bodies(fix), strict=True):
+                stream = derive_stamped(body)
+                self._forms = {}
+                self._add(Recur(variable, LinearForm(self._form(stream).branches, variable.schema)))
+            self._variables, self._forms = outer, forms
+        recur = self.nodes[variables[fix.output].recur]
+        fields = enumerate(fix.schema.fields)
+        kept = Project(tuple((f.name, Column(i, f.type, f.nullable)) for i, f in fields))
+        return LinearForm((Branch(recur.id, recur.schema).then(kept),), fix.schema)
+
+    @property
+    def scopes(self) -> Mapping[str, Scope]:
+        """The recursions, each under the last of its nodes."""
+        if self._scopes is None:
+            self._scopes = {}
+            loops: dict[str, list[Recur]] = {}
+            for node in self.nodes.values():
+                if isinstance(node, Recur) and node.variable.id in self.nodes:
+                    loops.setdefault(node.variable.scope, []).append(node)
+            for recurs in loops.values():
+                members = self._members(recurs)
+                self._scopes[members[-1].id] = Scope(members, tuple(recurs))
+        return self._scopes
+
+    def _members(self, recurs: list[Recur]) -> tuple[Node, ...]:
+        """The nodes that depend on a variable of the recursion, and those that feed it."""
+        inside = {recur.variable.id for recur in recurs}
+        feeding: set[str] = set()
+        waiting = [recur.id for recur in recurs]
+        while waiting:
+            key = waiting.pop()
+            if key in self.nodes and key not in feeding:
+                feeding.add(key)
+                waiting += self.nodes[key].inputs
+        for node in self.nodes.values():
+            if node.id in feeding and not inside.isdisjoint(node.inputs):
+                inside.add(node.id)
+        inside |= {recur.id for recur in recurs}
+        return tuple(node for node in self.nodes.values() if node.id in inside)
 
     def _sum(self, parts: tuple[Stream, ...]) -> LinearForm:
         forms = [self._form(part) for part in parts]
@@ -196,6 +273,7 @@ class Circuit:
                 | terms.PerGroup()
                 | terms.SemiJoin()
                 | terms.OuterJoin()
+                | Fix()
             ):
                 raise RekindleError(f"{type(operator).__name__} cannot be applied to a change")
         assert_never(operator)
@@ -226,8 +304,8 @@ class Circuit:
         form = self._form(change)
         match operator:
             case Distinct():
-                arrangement = self._arranged(form, None)
-                node: Node = Deduplicate(arrangement, form.schema)
+                arrangement = self._arranged(form, None, stamped=operator.stamped)
+                node: Node = Deduplicate(arrangement, form.schema, operator.stamped)
                 return LinearForm((Branch(self._add(node), form.schema),), form.schema)
             case Aggregate():
                 node = Group(form, operator.keys, operator.measures, operator.schema)
@@ -246,9 +324,15 @@ class Circuit:
         # Without NULLs in its keys an arrangement for groups serves joins too.
         nulls = Nulls.KEPT if any(key.nullable for key in keys) else Nulls.LEFT_OUT
         first = operator.first
-        arrangement = self._arranged(form, keys, nulls, None if first is None else first.column)
+        arrangement = self._arranged(
+            form, keys, nulls, None if first is None else first.column, operator.stamped
+        )
         node = Regroup(
-            arrangement, operator.keys, operator.body, None if first is None else first.rows
+            arrangement,
+            operator.keys,
+            operator.body,
+            None if first is None else first.rows,
+            operator.stamped,
         )
         return LinearForm((Branch(self._add(node), node.schema),), node.schema)
 
@@ -261,9 +345,10 @@ class Circuit:
         keys: tuple[Scalar, ...] | None,
         nulls: Nulls = Nulls.LEFT_OUT,
         order: int | None = None,
+        stamped: bool = False,
     ) -> str:
         """The node whose trace is the form's integral by `keys`, or by the row."""
-        if len(form.branches) == 1 and order is None:
+        if len(form.branches) == 1 and order is None and not stamped:
             (branch,) = form.branches
             node = self.nodes[branch.node]
             if (
@@ -273,7 +358,7 @@ class Circuit:
                 and is_arranged_by(node, keys)
             ):
                 return node.id
-        return self._add(Arrangement(form, keys, nulls, order))
+        return self._add(Arrangement(form, keys, nulls, order, stamped))
 
 
 def _integrand(stream: Stream) -> Stream:

@@ -23,8 +23,10 @@ from rekindle.circuit.nodes import (
     HalfJoin,
     Keeping,
     Node,
+    Recur,
     Regroup,
     Table,
+    Variable,
     View,
 )
 
@@ -85,6 +87,8 @@ def parts(
     }
     found = []
     for nodes in _apart(reached):
+        if any(isinstance(node, Recur) for node in nodes):
+            continue  # How far a change runs through a recursion cannot be told beforehand.
         sources = {key for node in nodes for key in node.inputs if key in changes}
         before = sum(stored.get(key, 0) for key in sources)
         after = sum(max(0, stored.get(key, 0) + changes[key].growth) for key in sources)
@@ -133,7 +137,7 @@ def _follow(
 ) -> int:
     """The rows that a node touches to follow; notes in `moved` how many it gives."""
     match node:
-        case Arrangement() | View():
+        case Arrangement() | View() | Recur():
             rows = touched = sum(moved.get(branch.node, 0) for branch in node.form.branches)
         case Group():
             read = sum(moved.get(branch.node, 0) for branch in node.form.branches)
@@ -148,7 +152,7 @@ def _follow(
         case Regroup():
             rows = moved.get(node.arrangement, 0)
             touched = 2 * _group_rows(node, rows, stored)
-        case Table() | Constant():
+        case Table() | Constant() | Variable():
             rows = touched = 0
         case _:
             assert_never(node)

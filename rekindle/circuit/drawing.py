@@ -37,6 +37,8 @@ RUN_IN = 18.0
 MARK_ROOM = 52.0
 """By how much a gap and the end of a line are longer in front of a column with marks."""
 NARROWEST = 560.0
+BACK = 70.0
+"""Room under the boxes for the back edges of recursions."""
 
 _FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 _CHANGE, _INTEGRAL = "#64748b", "#2563eb"
@@ -90,27 +92,33 @@ class _Picture:
         self._blocks = _blocks(nodes)
         self._block_of = {key: block for block, keys in self._blocks.items() for key in keys}
         heights = {block: self._block_height(keys) for block, keys in self._blocks.items()}
-        lines = [self._line(node, link) for node in nodes for link in node.links]
+        lines = [self._line(node, link) for node in nodes for link in node.forward]
         self._top = top
         self._layout = lay_out(heights, lines, ROW_GAP)
         self._tops = dict(self._box_tops(heights))
         self._marked = {
             self._column(node.id)
             for node in nodes
-            if any(_mark_text(node, link) for link in node.links)
+            if any(_mark_text(node, link) for link in node.forward)
         }
         self._lefts = [MARGIN]
         for column in range(1, 1 + max(self._layout.columns.values())):
             room = MARK_ROOM if column in self._marked else 0.0
             self._lefts.append(self._lefts[-1] + WIDTH + GAP + room)
         self.width = self._lefts[-1] + WIDTH + MARGIN
-        self.bottom = top + self._layout.height
+        self._lowest = top + self._layout.height
+        backs = [link for node in nodes for link in node.links if link not in node.forward]
+        self.bottom = self._lowest + (BACK if backs else 0.0)
 
     def svg(self) -> Iterator[str]:
         yield from self._frames()
         ends = list(self._ends())
         for end in ends:
             yield self._path(end)
+        for node in self._nodes:
+            for link in node.links:
+                if link not in node.forward:
+                    yield from self._back_edge(node, link)
         for key, box in self._boxes.items():
             yield from box.svg(self._left(key), self._tops[key])
         for end in ends:
@@ -150,7 +158,7 @@ class _Picture:
     def _ends(self) -> Iterator[_End]:
         """Lines enter a box in the order in which they come, so that they do not cross there."""
         for node in self._nodes:
-            arriving = sorted(node.links, key=lambda link: self._height_before(node, link))
+            arriving = sorted(node.forward, key=lambda link: self._height_before(node, link))
             for link, port in zip(arriving, self._boxes[node.id].ports(), strict=True):
                 yield _End(node, link, self._tops[node.id] + port)
 
@@ -180,6 +188,19 @@ class _Picture:
             f'<path d="{" ".join(steps)}" fill="none" stroke="{colour}" stroke-width="1.5"'
             f'{dashes} marker-end="url(#rekindle-{style})"/>'
         )
+
+    def _back_edge(self, node: ExplainedNode, link: Link) -> Iterator[str]:
+        """From under a recursion, below all boxes, back to under its variable."""
+        start, end = (self._left(key) + WIDTH / 2 for key in (link.source, node.id))
+        top, bottom = (self._tops[key] + self._boxes[key].height for key in (link.source, node.id))
+        low = self._lowest + BACK
+        yield (
+            f'<path d="M{start:.1f},{top:.1f} C{start:.1f},{low:.1f} {end:.1f},{low:.1f} '
+            f'{end:.1f},{bottom + 3:.1f}" fill="none" stroke="{_INTEGRAL}" stroke-width="1.5" '
+            f'stroke-dasharray="6 3.5" marker-end="url(#rekindle-integral)"/>'
+        )
+        middle = (top + bottom + 6 * low) / 8
+        yield from _pill((start + end) / 2 + 20, middle, link.role.symbol, _INTEGRAL)
 
     def _mark(self, end: _End) -> Iterator[str]:
         if text := _mark_text(end.node, end.link):

@@ -25,6 +25,10 @@ COLOURS: Mapping[str, str] = {
     "half join": "#c2410c",
     "distinct": "#a21caf",
     "group": "#6d28d9",
+    "regroup": "#86198f",
+    "constant": "#3f6212",
+    "variable": "#b91c1c",
+    "recursion": "#b91c1c",
     "view": "#334155",
 }
 """By kind of node; white text is legible on each."""
@@ -47,7 +51,7 @@ class Box:
         written = HEAD + 34.0 + 15.0 * (len(self.how) + len(self.stages)) - 3.0
         written += 15.0 * (bool(self.stored) + bool(self.step))
         written += 6.0 * bool(self.stored or self.step)
-        return max(written, HEAD + 10.0 + PORT * len(self.node.links))
+        return max(written, HEAD + 10.0 + PORT * len(self.node.forward))
 
     @property
     def out(self) -> float:
@@ -56,7 +60,7 @@ class Box:
 
     def ports(self) -> list[float]:
         """How far under its top lines enter it, from top to bottom."""
-        count = len(self.node.links)
+        count = len(self.node.forward)
         return [self.out + PORT * (i - (count - 1) / 2) for i in range(count)]
 
     def svg(self, x: float, y: float) -> Iterator[str]:

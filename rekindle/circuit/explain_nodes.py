@@ -27,9 +27,11 @@ from rekindle.circuit.nodes import (
     HalfJoin,
     Moment,
     Node,
+    Recur,
     Regroup,
     Side,
     Table,
+    Variable,
     View,
 )
 from rekindle.circuit.stages import Branch, Generate, LinearForm, Where
@@ -58,6 +60,7 @@ class Role(enum.Enum):
     BEFORE = "integral before this step"
     AFTER = "integral after this step"
     CHANGE_AND_BEFORE = "change and integral before this step"
+    DELAYED = "change of the iteration before"
 
     @property
     def symbol(self) -> str:
@@ -66,6 +69,7 @@ class Role(enum.Enum):
             Role.BEFORE: "z⁻¹I",
             Role.AFTER: "I",
             Role.CHANGE_AND_BEFORE: "Δ, z⁻¹I",
+            Role.DELAYED: "↑z⁻¹",
         }[self]
 
 
@@ -76,6 +80,7 @@ class Strategy(enum.Enum):
     BILINEAR = "bilinear"
     PER_KEY = "per key"
     RECOMPUTED = "recomputed"
+    SCOPE = "fixed point"
 
 
 def strategy_of(node: Node) -> Strategy:
@@ -86,6 +91,8 @@ def strategy_of(node: Node) -> Strategy:
         case Linearity.PER_KEY:
             whole = isinstance(node, Regroup) and node.is_recomputed
             return Strategy.RECOMPUTED if whole else Strategy.PER_KEY
+        case Linearity.SCOPE:
+            return Strategy.SCOPE
     return Strategy.LINEAR
 
 
@@ -141,7 +148,13 @@ class ExplainedNode:
     @property
     def reads(self) -> tuple[str, ...]:
         """The nodes whose integral it looks things up in."""
-        return tuple(link.source for link in self.links if link.role is not Role.CHANGE)
+        outside = (Role.CHANGE, Role.DELAYED)
+        return tuple(link.source for link in self.links if link.role not in outside)
+
+    @property
+    def forward(self) -> tuple[Link, ...]:
+        """The inputs that come before it; the back edge of a recursion is left out."""
+        return tuple(link for link in self.links if link.role is not Role.DELAYED)
 
 
 def describe(
@@ -161,12 +174,14 @@ def links_of(node: Node) -> tuple[Link, ...]:
     match node:
         case Table() | Constant():
             return ()
+        case Variable():
+            return (Link(node.recur, Role.DELAYED),)
         case HalfJoin():
             integral = Role.BEFORE if node.moment is Moment.BEFORE else Role.AFTER
             return (Link(node.change, Role.CHANGE), Link(node.against, integral))
         case Deduplicate() | Regroup():
             return (Link(node.arrangement, Role.CHANGE_AND_BEFORE),)
-        case Arrangement() | Group() | View():
+        case Arrangement() | Group() | View() | Recur():
             return tuple(
                 Link(
                     source,
@@ -229,7 +244,7 @@ class _Describer:
             why=self.why(node),
             keys=self.keys(node),
             links=links_of(node),
-            fused=_fused(node.form) if isinstance(node, Arrangement | Group | View) else (),
+            fused=_fused(node.form) if isinstance(node, Arrangement | Group | View | Recur) else (),
             readers=tuple(dict.fromkeys(self._readers[node.id])),
             views=self._views[node.id],
             half=self.half(node) if isinstance(node, HalfJoin) else None,
@@ -258,6 +273,10 @@ class _Describer:
             case Regroup():
                 which = f"by {', '.join(self.keys(node))}" if node.keys else "of all rows"
                 return f"{_body(node)} {which}"
+            case Variable():
+                return f"{node.name}, one iteration ago"
+            case Recur():
+                return f"recursion of {node.variable.name}"
             case _:
                 assert_never(node)
 
@@ -294,6 +313,10 @@ class _Describer:
                 if node.keys:
                     return f"per key: Spark recomputes {which} from its rows"
                 return "recomputed: its one group is all rows"
+            case Variable():
+                return "the back edge: what the recursion changed by, one iteration later"
+            case Recur():
+                return "fixed point: iterated over the changes until none is left"
             case _:
                 assert_never(node)
 
@@ -333,7 +356,7 @@ class _Describer:
         match node:
             case Table() if node.key:
                 return tuple(node.schema.names[i] for i in node.key)
-            case Table() | View() | Constant():
+            case Table() | View() | Constant() | Variable() | Recur():
                 return node.schema.names
             case Regroup():
                 names = self.circuit.nodes[node.arrangement].schema.names
@@ -377,6 +400,8 @@ class _Describer:
                 return f"distinct {self.name(node.arrangement)}"
             case Group():
                 return f"groups by {', '.join(self.keys(node))}" if node.keys else "one group"
+            case Variable() | Recur():
+                return node.name if isinstance(node, Variable) else node.variable.name
             case _:
                 assert_never(node)
 
@@ -447,6 +472,8 @@ _KINDS: Mapping[type[Node], str] = {
     Regroup: "regroup",
     Constant: "constant",
     View: "view",
+    Variable: "variable",
+    Recur: "recursion",
 }
 
 _WHY: Mapping[type[Node], str] = {
@@ -464,6 +491,11 @@ _WHY: Mapping[type[Node], str] = {
         "after: the changed rows are looked up, no others are read or recomputed"
     ),
     Constant: "it does not depend on any table",
+    Variable: "a relation inside its own recursion is known one iteration late",
+    Recur: (
+        "rows carry the iteration at which they come or go, so a change is led through the "
+        "iterations that were recorded before and only what differs is computed"
+    ),
     Regroup: (
         "not linear, but each group is a function of its own rows: only the groups that a change "
         "touches are computed, before and after it"

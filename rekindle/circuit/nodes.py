@@ -16,7 +16,7 @@ from typing import TypeAlias
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Body, Linearity, Measure
+from rekindle.calculus.terms import STAMPED, Body, Linearity, Measure
 from rekindle.circuit.stages import LinearForm
 
 
@@ -91,13 +91,16 @@ class Nulls(enum.Enum):
 class Arrangement:
     """I(x), indexed by `keys`, or by the whole row where that is None.
 
-    The rows of one key are in the order of the bigint column `order`, if there is one.
+    The rows of one key are in the order of the bigint column `order`, if there is one. Rows that
+    are `stamped` with an iteration in their last column are told apart by the other columns, and
+    those that differ in the stamp alone are in its order.
     """
 
     form: LinearForm
     keys: tuple[Scalar, ...] | None
     nulls: Nulls = Nulls.LEFT_OUT
     order: int | None = None
+    stamped: bool = False
 
     linearity = Linearity.LINEAR
 
@@ -107,6 +110,8 @@ class Arrangement:
         more: tuple[str, ...] = () if self.nulls is Nulls.LEFT_OUT else ("nulls",)
         if self.order is not None:
             more += (f"order {self.order}",)
+        if self.stamped:
+            more += ("stamped",)
         return "arrange-" + fingerprint("arrange", self.form.text, *keys, *more)
 
     @property
@@ -143,10 +148,11 @@ class HalfJoin:
 
 @dataclass(frozen=True)
 class Deduplicate:
-    """H of Proposition 4.7 over an arrangement by the whole row."""
+    """H of Proposition 4.7 over an arrangement by the whole row; at every stamp, if `stamped`."""
 
     arrangement: str
     schema: Schema
+    stamped: bool = False
 
     linearity = Linearity.PER_KEY
 
@@ -192,6 +198,7 @@ class Regroup:
     keys: tuple[int, ...]
     body: Body
     first: int | None
+    stamped: bool = False
 
     linearity = Linearity.PER_KEY
 
@@ -205,7 +212,7 @@ class Regroup:
 
     @property
     def schema(self) -> Schema:
-        return self.body.schema
+        return self.body.schema + STAMPED if self.stamped else self.body.schema
 
     @property
     def is_recomputed(self) -> bool:
@@ -235,9 +242,70 @@ class View:
         return self.form.schema
 
 
-Node: TypeAlias = Table | Constant | Arrangement | HalfJoin | Deduplicate | Group | Regroup | View
-Indexed: TypeAlias = Table | Constant | Arrangement | View
-Keeping: TypeAlias = Table | Constant | Arrangement | Group | View
+@dataclass(frozen=True)
+class Variable:
+    """A relation inside its own recursion, one iteration late: ↑z⁻¹ of what `Recur` gives.
+
+    `scope` is a digest of the whole recursion: its variables and what they are computed by.
+    """
+
+    scope: str
+    name: str
+    schema: Schema
+    limit: int
+
+    linearity = Linearity.SOURCE
+
+    @cached_property
+    def id(self) -> str:
+        return "variable-" + fingerprint("variable", self.scope, self.name)
+
+    @property
+    def recur(self) -> str:
+        """The node that it is fed by."""
+        return "recur-" + fingerprint("recur", self.id)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.recur,)
+
+
+@dataclass(frozen=True)
+class Recur:
+    """What a relation of a recursion is computed to be, with the iterations of its changes."""
+
+    variable: Variable
+    form: LinearForm
+
+    linearity = Linearity.SCOPE
+
+    @property
+    def id(self) -> str:
+        return self.variable.recur
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.form.nodes
+
+    @property
+    def schema(self) -> Schema:
+        return self.form.schema
+
+
+Node: TypeAlias = (
+    Table
+    | Constant
+    | Arrangement
+    | HalfJoin
+    | Deduplicate
+    | Group
+    | Regroup
+    | View
+    | Variable
+    | Recur
+)
+Indexed: TypeAlias = Table | Constant | Arrangement | View | Recur
+Keeping: TypeAlias = Table | Constant | Arrangement | Group | View | Recur
 """The nodes that keep an integral."""
 
 

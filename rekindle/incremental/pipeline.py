@@ -56,11 +56,20 @@ def derive(term: Term) -> Stream:
     return share(intermediate_streams(term)[-1][1])
 
 
+def derive_stamped(term: Term) -> Stream:
+    """The same for a term over stamped rows, whose distincts are not those that rules know."""
+    return share(_stepwise(term, STEPS)[-1][1])
+
+
 def intermediate_streams(
     term: Term, steps: tuple[Step, ...] = STEPS
 ) -> tuple[tuple[str, Stream], ...]:
     """The circuit after each step on circuits, by the step's name."""
-    stream = expand_derived(lift(eliminate_distincts(term)))
+    return _stepwise(eliminate_distincts(term), steps)
+
+
+def _stepwise(term: Term, steps: tuple[Step, ...]) -> tuple[tuple[str, Stream], ...]:
+    stream = expand_derived(lift(term))
     streams = []
     for step in steps:
         stream = step(stream)

@@ -14,7 +14,7 @@ from rekindle.algebra.groups import INTEGERS
 from rekindle.algebra.zset import ZSetGroup
 from rekindle.calculus.interpreter import Rows, apply_operator, evaluate
 from rekindle.calculus.scalars import Row
-from rekindle.calculus.terms import Constant, Source, Term
+from rekindle.calculus.terms import Constant, Fix, Source, Term, sources
 from rekindle.errors import unknown_name
 from rekindle.incremental.stream import (
     Apply,
@@ -71,8 +71,15 @@ def run(stream: Stream, inputs: Mapping[str, Sequence[Rows]], length: int) -> li
     return fold(share(stream), meaning).take(length)
 
 
-def _input(source: Source | Constant, given: Mapping[str, RowStream]) -> RowStream:
-    """A source's changes; a constant is δ₀ of its rows."""
+def _input(source: Source | Constant | Fix, given: Mapping[str, RowStream]) -> RowStream:
+    """A source's changes; a constant is δ₀ of its rows, a recursion is evaluated every time."""
+    if isinstance(source, Fix):
+        states = {name: streams.integrate(given[name]) for name in sources(source)}
+
+        def value(time: int) -> Rows:
+            return evaluate(source, {name: state[time] for name, state in states.items()})
+
+        return streams.differentiate(streams.Stream(value, _GROUP))
     if isinstance(source, Constant):
         return streams.delta0(evaluate(source, {}), _GROUP)
     if source.name not in given:

@@ -12,14 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rekindle.calculus.terms import Constant, Source, Term
+from rekindle.calculus.terms import Constant, Fix, Source, Term
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The stream of a named table or view, or of a constant, which changes once."""
+    """The stream of a named table or view, of a constant, which changes once, or of a recursion.
 
-    source: Source | Constant
+    A recursion is a scope of its own; its incremental form is that of `calculus.stamps`.
+    """
+
+    source: Source | Constant | Fix
 
     @property
     def inputs(self) -> tuple[Stream, ...]:

@@ -20,6 +20,7 @@ from rekindle.calculus.terms import (
     Constant,
     Distinct,
     Filter,
+    Fix,
     FlatMap,
     Generator,
     Join,
@@ -136,5 +137,7 @@ def operator_symbol(operator: Term) -> str:
             names = operator.child.schema.names
             keys = ", ".join(names[i] for i in operator.keys)
             return f"group[{keys}; {_shown(operator.body)}]"
+        case Fix():
+            return f"μ[{', '.join(operator.names)}]"
         case _:
             assert_never(operator)

@@ -30,11 +30,13 @@ from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.incremental.pipeline import trace_steps
 from rekindle.runtime.check import CheckReport, compare
 from rekindle.runtime.contents import Contents
+from rekindle.runtime.datalog import Datalog
 from rekindle.runtime.definitions import Definitions, mentioned
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
+from rekindle.runtime.recursion import LIMIT, Fixpoint
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
@@ -187,7 +189,7 @@ class Database:
         self._leaves.add(old.name, struct_of(entry.schema))
 
     def create_view(
-        self, name: str, definition: str | DataFrame, *, incremental: str = "preferred"
+        self, name: str, definition: str | DataFrame | Fixpoint, *, incremental: str = "preferred"
     ) -> None:
         """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it.
 
@@ -197,21 +199,40 @@ class Database:
         self._check_writable()
         self._check_new(name)
         entry, term = self._define(name, definition)
-        self._engine.create_view(entry, term, _incremental(incremental))
+        self._engine.create_views([(entry, term)], _incremental(incremental))
         self._leaves.add(name, struct_of(entry.schema))
 
-    def _define(self, name: str, definition: str | DataFrame) -> tuple[ViewEntry, Term]:
+    def _define(self, name: str, definition: str | DataFrame | Fixpoint) -> tuple[ViewEntry, Term]:
         if isinstance(definition, str):
             return self._definitions.of_sql(name, definition)
         if isinstance(definition, DataFrame):
             return self._definitions.of_frame(name, definition)
+        if isinstance(definition, Fixpoint):
+            return self._definitions.of_fixpoint(name, definition)
         raise DefinitionError(
             f"view '{name}' cannot be defined by a {type(definition).__name__}",
-            hint="give SQL text or a DataFrame built from db.table(...)",
+            hint="give SQL text, a DataFrame built from db.table(...), or rekindle.fixpoint(...)",
         )
 
+    def datalog(self, program: str, *, iterations: int = LIMIT) -> list[str]:
+        """Create a view for each relation that the rules of a Datalog program define, in one epoch.
+
+        Gives their names. A step whose recursion takes more than so many iterations is undone.
+        """
+        self._check_writable()
+        state = self._engine.state
+        columns = {entry.name: list(entry.schema.names) for entry in state.entries.values()}
+        found = Datalog(self._definitions, columns, self._has_function).read(program, iterations)
+        self._engine.create_views(found)
+        for entry, _ in found:
+            self._leaves.add(entry.name, struct_of(entry.schema))
+        return [entry.name for entry, _ in found]
+
+    def _has_function(self, name: str) -> bool:
+        return bool(self.spark.catalog.functionExists(name))
+
     def replace_view(
-        self, name: str, definition: str | DataFrame, *, incremental: str = "preferred"
+        self, name: str, definition: str | DataFrame | Fixpoint, *, incremental: str = "preferred"
     ) -> None:
         """Give a view that no other view reads a new definition, in one epoch.
 
@@ -220,7 +241,7 @@ class Database:
         self._check_writable()
         old = self._droppable(name, ViewEntry)
         entry, term = self._define(old.name, definition)
-        self._engine.create_view(entry, term, _incremental(incremental))
+        self._engine.create_views([(entry, term)], _incremental(incremental))
         self._leaves.remove(old.name)
         self._leaves.add(old.name, struct_of(entry.schema))
 

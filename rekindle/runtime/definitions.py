@@ -8,13 +8,17 @@ the view is checked, run over the tables as they are then.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Term
+from rekindle.calculus.terms import Fix, Term
 from rekindle.calculus.text import parse as parse_term
 from rekindle.calculus.text import to_text_with_table
 from rekindle.errors import DefinitionError, UnsupportedError
@@ -22,10 +26,13 @@ from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolv
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.frontends.spark_sql.persist import dump, load
 from rekindle.frontends.spark_sql.translate import Translator
+from rekindle.runtime.recursion import Fixpoint, Loop, fixed_point
 from rekindle.runtime.state import ViewEntry
 from rekindle.spark.types import check_storable, schema_of
 
 MARK = "rekindle."
+ITERATED = "·iterated"
+"""What a relation is called in its own step."""
 
 
 class Definitions:
@@ -38,11 +45,7 @@ class Definitions:
 
     def of_sql(self, name: str, sql: str) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as SQL text."""
-        plan = parse(self._catalyst, sql)
-        known = self._leaves.plans
-        scope = {mention: known[mention] for mention in mentioned(plan, known)}
-        frame = resolve(self._catalyst, plan, scope, known)
-        return self._entry(name, frame, sql=sql, plan=None)
+        return self._entry(name, self._resolved(sql), sql=sql, plan=None)
 
     def of_frame(self, name: str, frame: DataFrame) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as a DataFrame over `db.table(...)`."""
@@ -57,14 +60,74 @@ class Definitions:
             ) from error
         return self._entry(name, frame, sql=None, plan=kept)
 
+    def of_loops(
+        self, loops: Sequence[Loop], schemas: Mapping[str, StructType]
+    ) -> list[tuple[ViewEntry, Term]]:
+        """The entries and terms of the views that a recursion defines together."""
+        first = loops[0]
+        with self.assumed(schemas):
+            frames = [self._resolved(query) for query in first.queries]
+            bodies = tuple(
+                self._translator.translate_query(optimise(self._catalyst, frame)).term
+                for frame in frames
+            )
+        entries: list[tuple[ViewEntry, Term]] = []
+        for loop, frame in zip(loops, frames, strict=True):
+            term = Fix(loop.names, bodies, output=loop.output, limit=loop.limit)
+            name = loop.names[loop.output]
+            entries.append((self._stored(name, frame, term, loop=loop), term))
+        return entries
+
+    def of_fixpoint(self, name: str, definition: Fixpoint) -> tuple[ViewEntry, Term]:
+        """The entry and term of a view given by iteration."""
+        schema = definition.initial.schema
+        with self.assumed({ITERATED: schema}):
+            leaf = self._catalyst.dataframe(self._leaves.plans[ITERATED])
+            after = definition.step(leaf)
+            _check_same_types(name, schema, after.schema)
+            frames = (definition.initial, after)
+            seed, body = (
+                self._translator.translate_query(optimise(self._catalyst, frame)).term
+                for frame in frames
+            )
+            plans = [self._marked(frame._jdf.queryExecution().analyzed()) for frame in frames]
+        term = Fix((ITERATED,), (body,), (seed,), limit=definition.iterations)
+        kept = base64.b64encode(self._catalyst.serialise(plans)).decode()
+        loop = Loop((ITERATED,), (), 0, definition.iterations)
+        return self._stored(name, definition.initial, term, plan=kept, loop=loop), term
+
+    def schema_of(self, query: str, assumed: Mapping[str, StructType]) -> StructType:
+        """The columns of a query in which some names stand for what does not exist yet."""
+        with self.assumed(assumed):
+            return self._resolved(query).schema
+
+    @contextmanager
+    def assumed(self, schemas: Mapping[str, StructType]) -> Iterator[None]:
+        """Names that are known for a moment."""
+        for name, schema in schemas.items():
+            fields = [StructField(f.name, f.dataType, True) for f in schema.fields]
+            self._leaves.add(name, StructType(fields))
+        try:
+            yield
+        finally:
+            for name in schemas:
+                self._leaves.remove(name)
+
+    def _resolved(self, sql: str) -> DataFrame:
+        plan = parse(self._catalyst, sql)
+        known = self._leaves.plans
+        scope = {mention: known[mention] for mention in mentioned(plan, known)}
+        return resolve(self._catalyst, plan, scope, known)
+
     def term(self, entry: ViewEntry) -> Term:
         """The term of a stored view."""
         if entry.spark == self._catalyst.spark.version:
             scalars = [load(self._catalyst, text) for text in entry.scalars]
             return parse_term(entry.term, scalars)
         if entry.sql is None:
+            how = "a DataFrame" if entry.loop is None else "Datalog"
             raise DefinitionError(
-                f"view '{entry.name}' was defined by a DataFrame of Spark {entry.spark}",
+                f"view '{entry.name}' was defined by {how} of Spark {entry.spark}",
                 detail=f"this is Spark {self._catalyst.spark.version}",
                 hint="open the database with that version, or drop the view and create it again",
             )
@@ -77,8 +140,16 @@ class Definitions:
             names = mentioned(plan, self._leaves.plans)
             scope = {n: contents(n)._jdf.queryExecution().analyzed() for n in names}
             return resolve(self._catalyst, plan, scope, self._leaves.plans)
-        assert entry.plan is not None
-        (marked,) = self._catalyst.deserialise(base64.b64decode(entry.plan))
+        if entry.plan is None:
+            assert entry.loop is not None
+            return self._fixed_point(entry.loop, contents)
+        marked = self._catalyst.deserialise(base64.b64decode(entry.plan))
+        if entry.loop is None:
+            return self._filled(marked[0], contents)
+        return self._iterated(entry.loop, marked, contents)
+
+    def _filled(self, marked: JavaObject, contents: Callable[[str], DataFrame]) -> DataFrame:
+        """A plan with markers, over the rows that they stand for."""
 
         def fill(node: JavaObject) -> JavaObject | None:
             if simple_name(node) != "SubqueryAlias" or not str(node.alias()).startswith(MARK):
@@ -97,12 +168,23 @@ class Definitions:
     def _entry(
         self, name: str, frame: DataFrame, *, sql: str | None, plan: str | None
     ) -> tuple[ViewEntry, Term]:
-        schema = self._schema(name, frame)
-        translated = self._translator.translate(optimise(self._catalyst, frame))
-        text, objects = to_text_with_table(translated.term)
-        entry = ViewEntry(
+        term = self._translator.translate_query(optimise(self._catalyst, frame)).term
+        return self._stored(name, frame, term, sql=sql, plan=plan), term
+
+    def _stored(
+        self,
+        name: str,
+        frame: DataFrame,
+        term: Term,
+        *,
+        sql: str | None = None,
+        plan: str | None = None,
+        loop: Loop | None = None,
+    ) -> ViewEntry:
+        text, objects = to_text_with_table(term)
+        return ViewEntry(
             name=name,
-            schema=schema,
+            schema=self._schema(name, frame),
             node="",
             sql=sql,
             term=text,
@@ -110,8 +192,48 @@ class Definitions:
             plan=plan,
             spark=self._catalyst.spark.version,
             created=0,
+            loop=loop,
         )
-        return entry, translated.term
+
+    def _iterated(
+        self, loop: Loop, marked: Sequence[JavaObject], contents: Callable[[str], DataFrame]
+    ) -> DataFrame:
+        """A fixpoint evaluated by Spark, one iteration after another."""
+        spark = self._catalyst.spark
+        initial, step = marked
+        first = self._filled(initial, contents)
+
+        def evaluate(_: str, values: Mapping[str, pa.Table]) -> pa.Table:
+            rows = spark.createDataFrame(values[ITERATED], first.schema)
+            given = self._filled(step, lambda name: rows if name == ITERATED else contents(name))
+            return given.toArrow()
+
+        one = replace(loop, queries=("",))
+        found = fixed_point(one, {ITERATED: first.toArrow()}, evaluate)
+        return spark.createDataFrame(found, first.schema)
+
+    def _fixed_point(self, loop: Loop, contents: Callable[[str], DataFrame]) -> DataFrame:
+        """The recursion evaluated by Spark, one query after another."""
+        spark = self._catalyst.spark
+        schemas = {name: self._leaves.schema(name) for name in loop.names}
+
+        def evaluate(query: str, values: Mapping[str, pa.Table]) -> pa.Table:
+            plan = parse(self._catalyst, query)
+            frames = {
+                name: spark.createDataFrame(rows, schemas[name]) for name, rows in values.items()
+            }
+            scope = {}
+            for name in mentioned(plan, self._leaves.plans):
+                rows = frames[name] if name in frames else contents(name)
+                scope[name] = rows._jdf.queryExecution().analyzed()
+            found = resolve(self._catalyst, plan, scope, self._leaves.plans)
+            return found.toArrow()
+
+        empty = {
+            name: spark.createDataFrame([], schema).toArrow() for name, schema in schemas.items()
+        }
+        output = schemas[loop.names[loop.output]]
+        return spark.createDataFrame(fixed_point(loop, empty, evaluate), output)
 
     def _schema(self, name: str, frame: DataFrame) -> Schema:
         names = [column.lower() for column in frame.columns]
@@ -143,6 +265,16 @@ class Definitions:
             return alias.apply(MARK + name, local)
 
         return self._catalyst.transform(plan, mark)
+
+
+def _check_same_types(name: str, before: StructType, after: StructType) -> None:
+    one, other = ([f.dataType for f in schema.fields] for schema in (before, after))
+    if one != other:
+        raise DefinitionError(
+            f"the step of '{name}' gives other columns than its initial relation has",
+            detail=f"{before.simpleString()} against {after.simpleString()}",
+            hint="select and cast in the step what the initial relation has",
+        )
 
 
 def mentioned(plan: JavaObject, known: Iterable[str]) -> list[str]:

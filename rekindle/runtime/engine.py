@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -139,47 +139,64 @@ class Engine:
             )
         self.circuit = circuit
 
-    def create_view(
+    def create_views(
         self,
-        entry: ViewEntry,
-        term: Term,
+        definitions: Sequence[tuple[ViewEntry, Term]],
         incremental: Incremental = Incremental.PREFERRED,
     ) -> None:
-        """Add a view, or give it a new definition, and fill it from what the database holds."""
+        """Add views, or give them new definitions, and fill them from what the database holds.
+
+        A view may read those before it; all of them are made in one epoch.
+        """
         circuit = self.circuit.copy()
-        view = circuit.view(entry.name, derive(term), entry.schema)
-        if incremental is Incremental.REQUIRED:
-            _require_incremental(entry.name, circuit, view)
+        views = {}
+        for entry, term in definitions:
+            view = circuit.view(entry.name, derive(term), entry.schema)
+            if incremental is Incremental.REQUIRED:
+                _require_incremental(entry.name, circuit, view)
+            views[entry.name] = view.id
         gone = {node.id for node in circuit.prune()}
         fresh = frozenset(key for key in circuit.nodes if key not in self.circuit.nodes)
-        epoch = self.state.epoch + 1
+        before = self.state
+        epoch = before.epoch + 1
         started = time.perf_counter()
         with self._attempt(epoch):
-            result = self._filling.fill(circuit, fresh, self.state.traces, epoch)
-            traces = {k: v for k, v in self.state.traces.items() if k not in gone}
-            for key in fresh:
-                node = circuit.nodes[key]
-                if isinstance(node, Keeping):
-                    run = result.runs.get(key)
-                    traces[key] = Trace(self.plans.layout(node), () if run is None else (run,))
-            entry = replace(entry, node=view.id, created=epoch)
-            history = {k: v for k, v in self.state.history.items() if k not in gone}
-            if view.id in fresh and view.id in result.runs:
-                history[view.id] = (Change(epoch, result.runs[view.id]),)
+            result = self._filling.fill(circuit, fresh, before.traces, epoch)
+            traces = {k: v for k, v in before.traces.items() if k not in gone}
+            traces |= self._contents(circuit, fresh, result)
+            history = {k: v for k, v in before.history.items() if k not in gone}
+            for key in views.values():
+                if key in fresh and key in result.runs:
+                    history[key] = (Change(epoch, result.runs[key]),)
+            entries = {
+                entry.name: replace(entry, node=views[entry.name], created=epoch)
+                for entry, _ in definitions
+            }
             self.store.flush(path for run in result.runs.values() for path in run.paths)
-            before = self.state
             self._commit(
                 replace(
-                    self.state,
-                    entries={**self.state.entries, entry.name: entry},
+                    before,
+                    entries={**before.entries, **entries},
                     traces=traces,
                     history=history,
                 )
             )
         self._let_go(gone, before)
         self.circuit = circuit
-        self.terms[entry.name] = term
+        self.terms.update({entry.name: term for entry, term in definitions})
         self._remember(result, started)
+
+    def _contents(
+        self, circuit: Circuit, keys: Iterable[str], filled: StepResult
+    ) -> dict[str, Trace]:
+        """The traces of nodes that were filled from nothing."""
+        found = {}
+        for key in keys:
+            node = circuit.nodes[key]
+            if isinstance(node, Keeping):
+                run = filled.runs.get(key)
+                found[key] = Trace(self.plans.layout(node), () if run is None else (run,))
+        return found
 
     def add_columns(self, old: TableEntry, entry: TableEntry) -> None:
         """Give a table columns, which its rows have no value in; views stay as they are.
@@ -216,11 +233,7 @@ class Engine:
                     node, Trace(held.layout, (change.run,)), context
                 ).runs
             )
-            for key in fresh:
-                filled = circuit.nodes[key]
-                if isinstance(filled, Keeping):
-                    run = result.runs.get(key)
-                    traces[key] = Trace(self.plans.layout(filled), () if run is None else (run,))
+            traces |= self._contents(circuit, fresh, result)
             entries = {
                 name: replace(known, node=moved.get(known.node, known.node))
                 for name, known in before.entries.items()
@@ -378,15 +391,12 @@ class Engine:
         for key, change in result.runs.items():
             traces[key] = replace(traces[key], runs=(*traces[key].runs, change))
         filled = self._filling.fill(self.circuit, frozenset(reasons), traces, context.epoch)
-        for key in reasons:
+        result.contents |= self._contents(self.circuit, reasons, filled)
+        for key, contents in result.contents.items():
             node = self.circuit.nodes[key]
-            if not isinstance(node, Keeping):
-                continue
-            run = filled.runs.get(key)
-            result.contents[key] = Trace(self.plans.layout(node), () if run is None else (run,))
             if isinstance(node, View):
                 before = self.state.traces[key]
-                change = self._filling.difference(node, before, result.contents[key], context)
+                change = self._filling.difference(node, before, contents, context)
                 if change.rows:
                     result.runs[key] = change
         for key, step in filled.nodes.items():

@@ -15,7 +15,7 @@ from rekindle.frontends.spark_sql.analyse import parse
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.state import State, TableEntry, ViewEntry
-from rekindle.runtime.statements import CreateView, Drop, read_statement
+from rekindle.runtime.statements import CreateView, Drop, Program, read_statement
 from rekindle.runtime.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ class SqlFace:
                 return self._create_view(create)
             case Drop() as drop:
                 return self._drop(drop)
+            case Program() as program:
+                self._database.datalog(program.text)
+                return self._epoch()
         plan = parse(self._catalyst, statement)
         match simple_name(plan):
             case "CreateTable":

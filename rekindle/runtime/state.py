@@ -13,6 +13,7 @@ from typing import Any
 
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import HistoryError, unknown_name
+from rekindle.runtime.recursion import Loop
 from rekindle.traces.segment import Run
 from rekindle.traces.trace import Trace
 
@@ -42,6 +43,7 @@ class ViewEntry:
     plan: str | None
     spark: str
     created: int
+    loop: Loop | None = None
 
 
 Entry = TableEntry | ViewEntry
@@ -173,6 +175,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "plan": entry.plan,
                 "spark": entry.spark,
                 "created": entry.created,
+                "loop": None if entry.loop is None else entry.loop.to_json(),
             }
 
 
@@ -198,6 +201,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         plan=data["plan"],
         spark=data["spark"],
         created=data["created"],
+        loop=Loop.from_json(data.get("loop")),
     )
 
 

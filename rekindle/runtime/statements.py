@@ -20,6 +20,7 @@ _DROP = re.compile(
     rf"\s*DROP\s+(?P<kind>TABLE|(?:MATERIALIZED\s+)?VIEW)\s+(?P<lenient>IF\s+EXISTS\s+)?{_NAME}\s*$",
     re.IGNORECASE,
 )
+_DATALOG = re.compile(r"\s*DATALOG\s", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*'([^']*)'\s*$")
 _COMMENT = re.compile(r"\s*(--[^\n]*(\n|$)|/\*.*?\*/)", re.DOTALL)
 
@@ -48,7 +49,14 @@ class Drop:
     lenient: bool
 
 
-def read_statement(text: str) -> CreateView | Drop | None:
+@dataclass(frozen=True, slots=True)
+class Program:
+    """DATALOG rules: the rest of the statement is a Datalog program."""
+
+    text: str
+
+
+def read_statement(text: str) -> CreateView | Drop | Program | None:
     """The statement, when it is one of ours; None leaves it to Spark's parser.
 
     The query keeps its place in the text: what stands before it is blanked out, so that positions
@@ -69,6 +77,9 @@ def read_statement(text: str) -> CreateView | Drop | None:
             lenient=created["lenient"] is not None,
             alter=created["alter"] is not None,
         )
+    if program := _DATALOG.match(body):
+        end = start + program.end()
+        return Program(re.sub(r"[^\n]", " ", text[:end]) + text[end:])
     if dropped := _DROP.match(body):
         return Drop(
             name=dropped["quoted"] or dropped["plain"],

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rekindle.calculus.bodies import Measures
+from rekindle.circuit.circuit import Scope
 from rekindle.circuit.nodes import (
     Arrangement,
     Constant,
@@ -28,10 +29,13 @@ from rekindle.circuit.nodes import (
     Keeping,
     Moment,
     Node,
+    Recur,
     Regroup,
     Table,
+    Variable,
     View,
 )
+from rekindle.errors import RekindleError
 from rekindle.kernels.aggregate import (
     Existence,
     buffer_change,
@@ -43,7 +47,7 @@ from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.join import join_batches, join_schema
 from rekindle.kernels.regroup import MOMENT, group_schema, touched_groups
 from rekindle.spark.frames import Examination, Frames, spark_schema, sum_of, to_arrow
-from rekindle.spark.inline import SIDES, constant_rows, empty_results, write_table
+from rekindle.spark.inline import SIDES, InlineStep, constant_rows, empty_results, write_table
 from rekindle.spark.plans import Plans, accumulators_of, output_columns, with_positional_names
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
@@ -77,7 +81,13 @@ class DistributedStep:
         filled, the contents of whatever exists.
         """
         result = StepResult()
+        scopes = self._context.circuit.scopes
+        inside = {node.id for scope in scopes.values() for node in scope.members}
         for node in self._context.circuit.nodes.values():
+            if node.id in scopes and node.id not in seeds:
+                self._iterate(scopes[node.id], result)
+            if node.id in inside and node.id not in seeds:
+                continue
             seed = seeds.get(node.id)
             if seed is not None:
                 if seed.rows or self._context.announces(node):
@@ -99,9 +109,29 @@ class DistributedStep:
             )
         return result
 
+    def _iterate(self, scope: Scope, result: StepResult) -> None:
+        """A recursion runs in the driver: its iterations are many and mostly small."""
+        read = {key for node in scope.members for key in node.inputs if key in self._rows}
+        outside = {key: self._changed_rows(self._context.circuit.nodes[key]) for key in read}
+        changed = InlineStep(self._plans, self._context).iterate(scope, outside, result)
+        for key, table in changed.items():
+            if len(table):
+                run = write_table(self._context, key, table)
+                result.runs[key] = run
+                self._changes[key] = Trace(self._context.traces[key].layout, (run,))
+                self._rows[key] = run.rows
+
+    def _changed_rows(self, node: Node) -> pa.Table:
+        """What a node changed by, in the driver."""
+        if node.id in self._changes and not isinstance(node, Group):
+            trace = self._changes[node.id]
+            tables = list(TraceReader.of_trace(trace, self._context.store).scan())
+            return pa.concat_tables(tables) if tables else trace.layout.empty()
+        return with_positional_names(to_arrow(self._output(node)))
+
     def _visit(self, node: Node) -> Run | None:
         match node:
-            case Arrangement() | View() | Group():
+            case Arrangement() | View() | Group() | Recur():
                 return self._write_form(node)
             case HalfJoin():
                 self._note(node.id, self._rows.get(node.change, 0))
@@ -113,7 +143,7 @@ class DistributedStep:
                 return None
             case Constant():
                 return self._constant(node)
-            case Table():
+            case Table() | Variable():
                 return None
         assert_never(node)
 
@@ -122,7 +152,7 @@ class DistributedStep:
         if rows:
             self._rows[key] = rows
 
-    def _write_form(self, node: Arrangement | View | Group) -> Run | None:
+    def _write_form(self, node: Arrangement | View | Group | Recur) -> Run | None:
         parts: list[DataFrame] = []
         rows = 0
         for branch in node.form.branches:
@@ -188,7 +218,7 @@ class DistributedStep:
 
     def _output(self, node: Node) -> DataFrame:
         match node:
-            case Table() | Constant() | Arrangement() | View():
+            case Table() | Constant() | Arrangement() | View() | Recur():
                 return self._changed(node)
             case HalfJoin():
                 return self._joined(node)
@@ -198,6 +228,8 @@ class DistributedStep:
                 return self._grouped(node)
             case Regroup():
                 return self._regrouped(node)
+            case Variable():
+                raise RekindleError("a variable of a recursion is read outside of it")
         assert_never(node)
 
     def _changed(self, node: Indexed) -> DataFrame:

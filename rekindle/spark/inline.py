@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.schema import Schema
+from rekindle.circuit.circuit import Scope
 from rekindle.circuit.nodes import (
     Arrangement,
     Constant,
@@ -22,12 +23,15 @@ from rekindle.circuit.nodes import (
     Keeping,
     Moment,
     Node,
+    Recur,
     Regroup,
     Side,
     Table,
+    Variable,
     View,
 )
 from rekindle.circuit.stages import Branch, LinearForm
+from rekindle.errors import iteration_limit
 from rekindle.kernels.aggregate import (
     Existence,
     aggregate_change,
@@ -38,6 +42,8 @@ from rekindle.kernels.arrange import arrange
 from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.join import ChangeSide, join_batches
 from rekindle.kernels.regroup import MOMENT, touched_groups
+from rekindle.kernels.settle import distinct_at_every_stamp, from_until, groups_at_every_stamp
+from rekindle.kernels.waiting import Turn, Waiting
 from rekindle.spark.plans import Plans, accumulators_of, output_columns, with_positional_names
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
@@ -46,6 +52,8 @@ from rekindle.traces.segment import Run
 from rekindle.traces.store import Durability
 
 MAXIMUM_JOIN_ROWS = 4_000_000
+MAXIMUM_PIECES = 6
+"""How many changes of earlier iterations are read one by one before they are added up."""
 SIDES = {Side.LEFT: ChangeSide.LEFT, Side.RIGHT: ChangeSide.RIGHT}
 
 
@@ -57,6 +65,8 @@ class InlineStep:
         self._context = context
         self._changes: dict[str, pa.Table] = {}
         self._states: dict[str, pa.Table] = {}
+        self._past: dict[str, list[pa.Table]] = {}
+        """What nodes changed by in earlier iterations of the recursion that is running."""
 
     def run(self, seeds: Mapping[str, pa.Table]) -> StepResult:
         """The step's runs.
@@ -65,30 +75,72 @@ class InlineStep:
         new view is filled, the contents of whatever exists.
         """
         result = StepResult()
+        scopes = self._context.circuit.scopes
+        inside = {node.id for scope in scopes.values() for node in scope.members}
         for node in self._context.circuit.nodes.values():
             seed = seeds.get(node.id)
             if seed is not None:
                 self._seed(node, seed)
-                continue
-            read = sum(
-                len(self._changes[key])
-                for key in dict.fromkeys(node.inputs)
-                if key in self._changes
-            )
-            if not read and not self._context.announces(node):
-                continue
-            started = time.perf_counter()
-            change = self._visit(node)
-            if change is not None and len(change):
-                self._changes[node.id] = change
-            result.nodes[node.id] = NodeStep(
-                read,
-                0 if change is None else len(change),
-                time.perf_counter() - started,
-                Placement.INLINE,
-            )
+            elif node.id in scopes:
+                self._changes |= self.iterate(scopes[node.id], self._changes, result)
+            elif node.id not in inside:
+                self._run(node, result)
         self._write(seeds, result)
         return result
+
+    def _run(self, node: Node, result: StepResult) -> None:
+        """Visit a node if anything that it reads has changed."""
+        inputs = [key for key in dict.fromkeys(node.inputs) if key in self._changes]
+        read = sum(len(self._changes[key]) for key in inputs)
+        if not read and not self._context.announces(node):
+            return
+        started = time.perf_counter()
+        change = self._visit(node)
+        if change is not None and len(change):
+            self._changes[node.id] = change
+        step = NodeStep(
+            read,
+            0 if change is None else len(change),
+            time.perf_counter() - started,
+            Placement.INLINE,
+        )
+        result.nodes[node.id] = step.after(result.nodes.get(node.id))
+
+    def iterate(
+        self, scope: Scope, outside: Mapping[str, pa.Table], result: StepResult
+    ) -> dict[str, pa.Table]:
+        """Run a recursion until nothing changes: (6.1), one iteration after another.
+
+        What changed `outside` is there at iteration 0. What the relations change by is led back
+        one iteration later; changes of later iterations wait for their turn. Gives the changes of
+        the nodes that keep an integral.
+        """
+        before = self._changes
+        members = [node for node in scope.members if not isinstance(node, Variable)]
+        read = {key for node in members for key in node.inputs}
+        waiting = Waiting({r.variable.id: self._plans.layout(r) for r in scope.recurs})
+        turn: Turn | None = Turn(0, {key: outside[key] for key in read if key in outside})
+        while turn is not None and turn.rows:
+            variable = scope.recurs[0].variable
+            if turn.iteration > variable.limit:
+                names = [recur.variable.name for recur in scope.recurs]
+                raise iteration_limit(names, variable.limit)
+            self._changes = dict(turn.rows)
+            for node in members:
+                self._run(node, result)
+            for key, change in self._changes.items():
+                self._past.setdefault(key, []).append(change)
+            for recur in scope.recurs:
+                if recur.id in self._changes:
+                    waiting.add(recur.variable.id, self._changes[recur.id])
+            turn = waiting.next()
+        changed = {
+            node.id: arrange(pa.concat_tables(self._past[node.id]), self._plans.layout(node))
+            for node in members
+            if isinstance(node, Keeping) and node.id in self._past
+        }
+        self._changes, self._past = before, {}
+        return changed
 
     def _seed(self, node: Node, table: pa.Table) -> None:
         if not isinstance(node, Group):
@@ -115,14 +167,15 @@ class InlineStep:
 
     def _visit(self, node: Node) -> pa.Table | None:
         match node:
-            case Arrangement() | View():
+            case Arrangement() | View() | Recur():
                 rows = self._form(node, node.form)
                 return None if rows is None else arrange(rows, self._plans.layout(node))
             case HalfJoin():
                 return self._join(node)
             case Deduplicate():
                 change = self._changes[node.arrangement]
-                output = distinct_change(change, self._before(node.arrangement))
+                distinct = distinct_at_every_stamp if node.stamped else distinct_change
+                output = distinct(change, self._before(node.arrangement))
                 return with_positional_names(output.select(_rows(output)))
             case Group():
                 return self._group(node)
@@ -130,11 +183,11 @@ class InlineStep:
                 return self._regroup(node)
             case Constant():
                 return constant_rows(self._plans, node)
-            case Table():
+            case Table() | Variable():
                 return None
         assert_never(node)
 
-    def _form(self, node: Arrangement | Group | View, form: LinearForm) -> pa.Table | None:
+    def _form(self, node: Arrangement | Group | View | Recur, form: LinearForm) -> pa.Table | None:
         """The rows that the branches of a linear form give, prepared for the node."""
         parts = []
         for branch in form.branches:
@@ -157,8 +210,7 @@ class InlineStep:
         extra = []
         if node.moment is Moment.AFTER and node.against in self._changes:
             extra = [self._changes[node.against]]
-        trace = self._context.traces[node.against]
-        reader = TraceReader.of_trace(trace, self._context.store, extra=extra)
+        reader = self._before(node.against, extra)
         tables = []
         rows = 0
         for table in join_batches(change, reader, SIDES[node.change_side]):
@@ -193,26 +245,33 @@ class InlineStep:
         arrangement = self._context.circuit.nodes[node.arrangement]
         layout = self._context.traces[node.arrangement].layout
         change = self._changes.get(node.arrangement, layout.empty())
-        trace = self._context.traces[node.arrangement]
-        rows = touched_groups(
-            change,
-            self._before(node.arrangement),
-            TraceReader.of_trace(trace, self._context.store, extra=[change]),
-            node.first,
-        )
+        before = self._before(node.arrangement)
+        if node.stamped:
+            rows = groups_at_every_stamp(change, before)
+        else:
+            after = self._before(node.arrangement, [change])
+            rows = touched_groups(change, before, after, node.first)
         if len(rows) > MAXIMUM_JOIN_ROWS:
             raise TooLargeError(f"the touched groups of this step have {len(rows)} rows")
         schema = arrangement.schema
         parts = []
         if len(rows):
             result = self._plans.regroup(node, schema).run(rows)
+            if node.stamped:
+                result = from_until(result, len(node.keys))
             parts.append(with_positional_names(result))
         if not node.keys and isinstance(node.body, Measures):
             parts += empty_results(self._plans, node, schema, rows, self._context)
         return pa.concat_tables(parts) if parts else None
 
-    def _before(self, key: str) -> TraceReader:
-        return TraceReader.of_trace(self._context.traces[key], self._context.store)
+    def _before(self, key: str, extra: Sequence[pa.Table] = ()) -> TraceReader:
+        """A node's integral before its change, or with some of it."""
+        past = self._past.get(key, [])
+        if len(past) > MAXIMUM_PIECES:
+            whole = arrange(pa.concat_tables(past), self._context.traces[key].layout)
+            past = self._past[key] = [whole]
+        trace = self._context.traces[key]
+        return TraceReader.of_trace(trace, self._context.store, extra=[*past, *extra])
 
 
 def _existence(node: Group) -> Existence:

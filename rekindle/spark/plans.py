@@ -190,11 +190,18 @@ class Plans:
     def regroup(self, node: Regroup, rows: Schema) -> LocalPlan:
         """From the rows of touched groups to the weights and rows that they become."""
         if node.id not in self._regroups:
-            attributes = self.bodies.attributes(rows.types)
+            # Over stamped rows a group is also one of an iteration, which lasts until another.
+            types = [*rows.types, "int"] if node.stamped else rows.types
+            attributes = self.bodies.attributes(types)
+            last = len(types) - 1
+            keys = (*node.keys, last - 1, last) if node.stamped else node.keys
+            given = list(node.schema.types)
+            if node.stamped:
+                given = [*given[: len(node.keys)], "int", "int", *given[len(node.keys) : -1]]
             self._regroups[node.id] = self.local.prepare(
                 attributes,
-                lambda leaf: self.bodies.plan(node.body, node.keys, leaf, attributes),
-                ["bigint", *node.schema.types],
+                lambda leaf: self.bodies.plan(node.body, keys, leaf, attributes),
+                ["bigint", *given],
             )
         return self._regroups[node.id]
 

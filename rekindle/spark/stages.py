@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from rekindle.calculus.scalars import Call, Column, Literal, Scalar
 from rekindle.calculus.schema import Schema
-from rekindle.circuit.nodes import Arrangement, Constant, Group, Keeping, Nulls, Table, View
+from rekindle.circuit.nodes import Arrangement, Constant, Group, Keeping, Nulls, Recur, Table, View
 from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
@@ -102,9 +102,11 @@ class Lowering:
                 scalars = [key for _, key in node.keys]
                 scalars += [a for measure in node.measures for a in measure.arguments]
                 return self._group(scalars, len(node.keys), node.form.schema)
+            case Arrangement() if node.stamped:
+                return (self._stamped(node),)
             case Arrangement() if node.keys is not None:
                 return (self._by_keys(node.keys, node),)
-            case Arrangement() | View() | Constant():
+            case Arrangement() | View() | Constant() | Recur():
                 return (self._by_positions(node.schema, ()),)
             case Table():
                 return (self._by_positions(node.schema, node.key),)
@@ -172,6 +174,18 @@ class Lowering:
         outputs = (*_same(attributes), *_identity(hash_, place, second))
         return Rowwise(attributes, self.catalyst.conjunction(present), outputs)
 
+    def _stamped(self, node: Arrangement) -> Rowwise:
+        """Rows told apart by all columns but the last, which is a stamp and orders them."""
+        attributes = self._attributes(node.keys or (), node.schema)
+        *columns, stamp = attributes
+        types = [data_type(field.type) for field in node.schema.fields[:-1]]
+        first, second = hashes(self.catalyst, columns, types)
+        if node.keys is not None:
+            keys = [self._expression(key, attributes) for key in node.keys]
+            first = key_hash(self.catalyst, keys, [data_type(key.type) for key in node.keys])
+        place = self.catalyst.cast(stamp, self.catalyst.data_type("bigint"))
+        return Rowwise(attributes, None, (*_same(attributes), *_identity(first, second, place)))
+
     def _group(
         self, scalars: Sequence[Scalar], keys: int, schema: Schema
     ) -> tuple[Rowwise, Rowwise]:
@@ -206,7 +220,9 @@ class Lowering:
         for scalar in scalars:
             if isinstance(scalar, _OVER_INPUTS) and scalar.inputs:
                 # A column that no expression reads may hold NULLs that Catalyst does not expect.
-                return tuple(attribute.withNullability(True) for attribute in scalar.inputs)
+                known = tuple(attribute.withNullability(True) for attribute in scalar.inputs)
+                # Inside a recursion a stamp follows the columns that the expression knows of.
+                return known + self.fresh(schema)[len(known) :]
         return self.fresh(schema)
 
     def _outputs(
@@ -228,6 +244,9 @@ class Lowering:
                 return self._literal(scalar)
             case Call(function="row"):
                 return self._row([self._expression(a, attributes) for a in scalar.arguments])
+            case Call(function="greatest"):
+                values = [self._expression(a, attributes) for a in scalar.arguments]
+                return self.catalyst.expression("Greatest")(self.catalyst.seq(values))
         raise RekindleError(f"Spark cannot evaluate the scalar {scalar.text}")
 
     def _literal(self, literal: Literal) -> JavaObject:
@@ -246,7 +265,7 @@ class Lowering:
     def _rebase(self, scalar: CatalystScalar, attributes: Sequence[JavaObject]) -> JavaObject:
         moved = {
             source.exprId().id(): target
-            for source, target in zip(scalar.inputs, attributes, strict=True)
+            for source, target in zip(scalar.inputs, attributes, strict=False)
             if source.exprId().id() != target.exprId().id()
         }
         return self.catalyst.rebased(scalar.expression, moved) if moved else scalar.expression

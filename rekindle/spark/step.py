@@ -43,6 +43,20 @@ class NodeStep:
     placement: Placement
     rebuilt: str = ""
     """Why the node was filled anew, if it was."""
+    visits: int = 1
+    """How often it ran: once, or at each iteration of its recursion that reached it."""
+
+    def after(self, earlier: NodeStep | None) -> NodeStep:
+        """Both visits of one step, as one."""
+        if earlier is None:
+            return self
+        return replace(
+            self,
+            rows_in=earlier.rows_in + self.rows_in,
+            rows_out=earlier.rows_out + self.rows_out,
+            seconds=earlier.seconds + self.seconds,
+            visits=earlier.visits + 1,
+        )
 
 
 @dataclass(slots=True)

@@ -55,6 +55,7 @@ class Leaves:
         self._catalyst = catalyst
         self._frames: dict[str, JavaObject] = {}
         self._names: dict[int, str] = {}
+        self._schemas: dict[str, StructType] = {}
 
     def add(self, name: str, schema: StructType) -> None:
         """Make `name` known, with no rows."""
@@ -64,6 +65,10 @@ class Leaves:
         frame = session.internalCreateDataFrame(rdd, session.parseDataType(schema.json()), False)
         self._frames[name] = frame.queryExecution().analyzed()
         self._names[rdd.id()] = name
+        self._schemas[name] = schema
+
+    def schema(self, name: str) -> StructType:
+        return self._schemas[name]
 
     def remove(self, name: str) -> None:
         self._frames.pop(name, None)

@@ -41,6 +41,7 @@ from rekindle.frontends.spark_sql.jvm import (
     type_text,
 )
 from rekindle.frontends.spark_sql.ordering import group_limit, limit, window
+from rekindle.frontends.spark_sql.recursion import union_loop, union_loop_reference
 from rekindle.frontends.spark_sql.scalars import generator, scalar
 from rekindle.frontends.spark_sql.sessions import without_sessions
 from rekindle.frontends.spark_sql.subqueries import without_scalar_subqueries
@@ -51,7 +52,6 @@ WORDS = {
     "Sample": "TABLESAMPLE",
     "MapInArrow": "mapInArrow",
     "MapInPandas": "mapInPandas",
-    "UnionLoop": "WITH RECURSIVE",
 }
 """What users call the plan nodes that no term stands for yet."""
 
@@ -63,6 +63,12 @@ class Translator:
         self.catalyst = catalyst
         self.leaves = leaves
         self.definitions: dict[int, Translated] = {}
+        self.loops: dict[int, str] = {}
+
+    def translate_query(self, plan: JavaObject) -> Translated:
+        """The term of a whole query; what it names itself is its own."""
+        self.definitions, self.loops = {}, {}
+        return self.translate(plan)
 
     def translate(self, plan: JavaObject) -> Translated:
         """The term that denotes what the plan computes."""
@@ -329,6 +335,8 @@ TRANSLATIONS: Mapping[str, Callable[[Translator, JavaObject], Translated]] = {
     "Offset": limit,
     "LocalLimit": _same,
     "OneRowRelation": _one_row,
+    "UnionLoop": union_loop,
+    "UnionLoopRef": union_loop_reference,
     "WithCTE": _with_cte,
     "CTERelationRef": _cte_reference,
     "Sort": _same,

@@ -5,7 +5,7 @@ The circuit reads streams of whole tables and gives the stream of the whole view
 
 from __future__ import annotations
 
-from rekindle.calculus.terms import Constant, Source, Term
+from rekindle.calculus.terms import Constant, Fix, Source, Term
 from rekindle.incremental.stream import Apply, Input, Stream
 from rekindle.incremental.traversal import share
 
@@ -16,6 +16,6 @@ def lift(term: Term) -> Stream:
 
 
 def _lift(term: Term) -> Stream:
-    if isinstance(term, Source | Constant):
+    if isinstance(term, Source | Constant | Fix):
         return Input(term)
     return Apply(term, tuple(map(_lift, term.children)))

@@ -1,0 +1,168 @@
+"""Nested time as a column: a term over rows that are stamped with an iteration.
+
+Inside a recursive scope a collection is a stream of its own, one value for each iteration, and the
+scope as a whole is evaluated once for each transaction: streams of streams (DBSP, section 6). Here
+the inner stream is kept as its changes, each row stamped with the iteration at which it comes or
+goes, so that the collection at iteration i is the sum of the rows stamped at most i. Lifting a term
+to such collections is again a term:
+
+| operator          | over stamped rows                                                       |
+|-------------------|-------------------------------------------------------------------------|
+| a term outside    | δ₀: all its rows are stamped 0                                          |
+| linear            | the same; the stamp is carried along                                    |
+| join              | a pair comes into being with the later of its two rows                  |
+| per key           | f at every iteration, as its changes from one iteration to the next     |
+| z⁻¹ (the back edge) | the stamp plus one                                                    |
+| ∫ (the way out)   | the stamp is forgotten                                                  |
+
+What it becomes over streams of transactions is derived by the ordinary rules, since it is an
+ordinary term: (↑(↑R)^Δ)^Δ of circuit (6.1) is the incremental version of `stamped(R)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from rekindle.calculus.derived import LEFT, RIGHT, definition
+from rekindle.calculus.scalars import Call, Column, Literal, Scalar
+from rekindle.calculus.terms import (
+    STAMP,
+    STAMPED,
+    Aggregate,
+    Distinct,
+    Filter,
+    Fix,
+    FlatMap,
+    Join,
+    Linearity,
+    Map,
+    Negate,
+    PerGroup,
+    Source,
+    Term,
+    UnionAll,
+    sources,
+    with_children,
+)
+from rekindle.errors import UnsupportedError
+
+Named = tuple[str, Scalar]
+
+
+def stamped_bodies(fix: Fix) -> tuple[Term, ...]:
+    """The bodies of a recursion over stamped rows; a source of one of its names is stamped.
+
+    With seeds a relation holds its seed at iteration 0 and its body's value after that.
+    """
+    variables: dict[str, Term] = {
+        name: Source(name, fix.schema_of(name) + STAMPED) for name in fix.names
+    }
+    for name, seed in zip(fix.names, fix.seeds, strict=False):
+        first = (entered(seed, 0), Negate(entered(seed, 1)))
+        variables[name] = UnionAll((variables[name], *first))
+    return tuple(stamped(body, variables) for body in fix.bodies)
+
+
+def entered(term: Term, iteration: int) -> Term:
+    """δ₀: a term from outside the scope, all of whose rows come at one iteration."""
+    kept = _columns(term)
+    return Map(term, (*kept, (STAMP, Literal(iteration, "int"))))
+
+
+def stamped(term: Term, variables: dict[str, Term]) -> Term:
+    """The term over stamped rows, with what its variables are there."""
+    if not _reads(term, variables):
+        return entered(term, 0)
+    match term:
+        case Source():
+            return variables[term.name]
+        case Map():
+            stamp = _stamp(len(term.child.schema))
+            return Map(stamped(term.child, variables), (*term.outputs, (STAMP, stamp)))
+        case Filter() | Negate():
+            return with_children(term, (stamped(term.child, variables),))
+        case UnionAll():
+            return UnionAll(tuple(stamped(child, variables) for child in term.children))
+        case FlatMap():
+            return _flat_map(term, variables)
+        case Join():
+            return _join(term, variables)
+        case Distinct():
+            return Distinct(stamped(term.child, variables), stamped=True)
+        case PerGroup() if term.keys:
+            return replace(term, child=stamped(term.child, variables), first=None, stamped=True)
+        case _ if term.linearity is Linearity.DERIVED:
+            return stamped(_expanded(term), variables)
+    raise _refusal(term)
+
+
+def _reads(term: Term, names: Collection[str]) -> bool:
+    return not sources(term).keys().isdisjoint(names)
+
+
+def _stamp(position: int) -> Column:
+    return Column(position, "int", nullable=False)
+
+
+def _columns(term: Term, offset: int = 0) -> tuple[Named, ...]:
+    return tuple(
+        (f.name, Column(offset + i, f.type, f.nullable)) for i, f in enumerate(term.schema)
+    )
+
+
+def _flat_map(term: FlatMap, variables: dict[str, Term]) -> Term:
+    """The generated columns come last, so the stamp is moved behind them."""
+    child = stamped(term.child, variables)
+    inner = FlatMap(child, term.generator, (*term.kept, len(term.child.schema)))
+    kept = len(term.kept)
+    positions = [*range(kept), *range(kept + 1, len(inner.schema))]
+    fields = inner.schema.fields
+    columns = tuple(
+        (fields[i].name, Column(i, fields[i].type, fields[i].nullable)) for i in positions
+    )
+    return Map(inner, (*columns, (STAMP, _stamp(kept))))
+
+
+def _join(term: Join, variables: dict[str, Term]) -> Term:
+    """A side from outside is there from the beginning and needs no stamp."""
+    left, right = (
+        stamped(side, variables) if _reads(side, variables) else side for side in term.children
+    )
+    joined = Join(left, right, term.left_keys, term.right_keys)
+    width = len(term.left.schema)
+    stamps = []
+    if left is not term.left:
+        stamps.append(_stamp(width))
+    if right is not term.right:
+        stamps.append(_stamp(len(joined.schema) - 1))
+    later: Scalar = stamps[0] if len(stamps) == 1 else Call("greatest", tuple(stamps), "int")
+    columns = (*_columns(term.left), *_columns(term.right, len(left.schema)), (STAMP, later))
+    paired = Map(joined, columns)
+    return paired if term.residual is None else Filter(paired, term.residual)
+
+
+def _expanded(term: Term) -> Term:
+    """A derived operator as its definition over its own inputs."""
+    given = dict(zip((LEFT, RIGHT), term.children, strict=False))
+
+    def substitute(inner: Term) -> Term:
+        if isinstance(inner, Source):
+            return given[inner.name]
+        return with_children(inner, tuple(map(substitute, inner.children)))
+
+    return substitute(definition(term))
+
+
+def _refusal(term: Term) -> UnsupportedError:
+    match term:
+        case Aggregate() | PerGroup():
+            what = "an aggregate other than min and max, or one without keys, of a relation"
+        case Fix():
+            what = "a recursion inside another that it depends on"
+        case _:
+            what = f"{type(term).__name__} of a relation"
+    return UnsupportedError(
+        f"{what} cannot be part of that relation's own recursion",
+        hint="compute it in a view over the recursive one",
+    )

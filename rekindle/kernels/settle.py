@@ -1,0 +1,150 @@
+"""Per-key operators at every iteration of a scope, over rows with a stamp.
+
+The rows of an arrangement that is `stamped` are identified by (`_key`, `_id0`) apart from their
+stamp, which is `_id1`; so rows that differ in the stamp alone stand together, in its order, and the
+multiplicity of a row at an iteration is a running sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rekindle.kernels.regroup import MOMENT
+from rekindle.traces.arrays import (
+    WEIGHT,
+    Booleans,
+    Int64s,
+    identity_columns,
+    integers,
+    single_chunk,
+)
+from rekindle.traces.consolidate import consolidate, distinct_keys
+from rekindle.traces.reader import TraceReader
+
+UNTIL = "_until"
+
+
+def distinct_at_every_stamp(change: Any, before: TraceReader) -> Any:
+    """The changes of distinct: `_weight` and the columns, the stamp last."""
+    old, _ = before.probe(distinct_keys(change))
+    new = consolidate(pa.concat_tables([old, change]), before.layout)
+    whole = pa.concat_tables([_presence(new, 1), _presence(old, -1)])
+    found = consolidate(whole, before.layout)
+    return found.select([WEIGHT, *before.layout.payload.names])
+
+
+def _presence(rows: Any, sign: int) -> Any:
+    """The stamps at which each row of an arranged table comes (`sign`) and goes."""
+    key, row, _ = identity_columns(rows)
+    begins = _begins(key, row)
+    present = _running(integers(rows.column(WEIGHT)), begins) > 0
+    before = np.append(False, present[:-1]) & ~begins
+    turns = present.astype(np.int64) - before
+    kept = np.flatnonzero(turns)
+    weights = pa.array(turns[kept] * sign)
+    taken = rows.take(pa.array(kept))
+    return taken.set_column(taken.column_names.index(WEIGHT), WEIGHT, weights)
+
+
+def _begins(key: Int64s, row: Int64s) -> Booleans:
+    """Where another row begins, apart from stamps, in sorted columns."""
+    found = np.ones(len(key), dtype=bool)
+    found[1:] = (key[1:] != key[:-1]) | (row[1:] != row[:-1])
+    return found
+
+
+def _running(weights: Int64s, begins: Booleans) -> Int64s:
+    """Running sums that start anew where `begins` says."""
+    if not len(weights):
+        return weights
+    total = np.cumsum(weights)
+    starts = np.flatnonzero(begins)
+    offsets = (total - weights)[starts]
+    return total - np.repeat(offsets, np.diff(np.append(starts, len(weights))))
+
+
+def groups_at_every_stamp(change: Any, before: TraceReader) -> Any:
+    """The touched groups' rows at every iteration at which one of their rows comes or goes.
+
+    `_moment` is -1 for the groups before the change and 1 after it, as in `touched_groups`; then
+    come the columns without the stamp, the iteration, and the next one at which the group changes
+    (NULL for the last). A row occurs as often as its multiplicity then says.
+    """
+    old, _ = before.probe(distinct_keys(change))
+    new = consolidate(pa.concat_tables([old, change]), before.layout)
+    return pa.concat_tables([_at_stamps(old, -1), _at_stamps(new, 1)])
+
+
+def from_until(results: Any, keys: int) -> Any:
+    """Results of groups at iterations as changes: each comes at its stamp and goes at the next.
+
+    The columns are `_weight`, the keys, stamp and end, and the rest; the stamp becomes the last.
+    """
+    weight, *columns = results.columns
+    head, (stamp, until), rest = columns[:keys], columns[keys : keys + 2], columns[keys + 2 :]
+    names = [WEIGHT, *(f"c{i}" for i in range(len(columns) - 1))]
+    comes = pa.Table.from_arrays([weight, *head, *rest, stamp], names=names)
+    goes = pa.Table.from_arrays([pc.negate(weight), *head, *rest, until], names=names)
+    return pa.concat_tables([comes, goes.filter(pc.is_valid(until))])
+
+
+def stamped_group_schema(schema: Any) -> Any:
+    """The schema of what `groups_at_every_stamp` gives, from that of the trace."""
+    payload = [field for field in schema if not field.name.startswith("_")]
+    return _schema(payload)
+
+
+def _schema(payload: list[Any]) -> Any:
+    marks = [pa.field(payload[-1].name, pa.int32()), pa.field(UNTIL, pa.int32())]
+    return pa.schema([pa.field(MOMENT, pa.int64()), *payload[:-1], *marks])
+
+
+def _at_stamps(rows: Any, moment: int) -> Any:
+    payload = [field for field in rows.schema if not field.name.startswith("_")]
+    schema = _schema(payload)
+    if not len(rows):
+        return schema.empty_table()
+    key, row, stamp = identity_columns(rows)
+    # The iterations of each group, ascending, and where those of a row's group begin and end.
+    pairs = np.unique(np.stack([key, stamp], axis=1), axis=0)
+    group, times = pairs[:, 0], pairs[:, 1]
+    ends = np.searchsorted(group, key, side="right")
+    starts = _places(group, times, key, stamp)
+    counts = ends - starts
+    which = np.repeat(np.arange(len(key)), counts)
+    place = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    place = place + np.repeat(starts, counts)
+    order = np.lexsort((row[which], place))
+    which, place = which[order], place[order]
+    begins = np.ones(len(which), dtype=bool)
+    begins[1:] = (place[1:] != place[:-1]) | (row[which[1:]] != row[which[:-1]])
+    first = np.flatnonzero(begins)
+    weights = np.add.reduceat(integers(rows.column(WEIGHT))[which], first)
+    weights = np.maximum(weights, 0)
+    repeated = np.repeat(first, weights)
+    taken, at = which[repeated], place[repeated]
+    until = np.append(times[1:], 0)
+    last = np.append(group[1:] != group[:-1], True)
+    indices = pa.array(taken)
+    columns = [single_chunk(rows.column(f.name)).take(indices) for f in payload[:-1]]
+    return pa.Table.from_arrays(
+        [
+            pa.array(np.full(len(taken), moment, dtype=np.int64)),
+            *columns,
+            pa.array(times[at].astype(np.int32)),
+            pa.array(until[at].astype(np.int32), mask=last[at]),
+        ],
+        schema=schema,
+    )
+
+
+def _places(group: Int64s, times: Int64s, key: Int64s, stamp: Int64s) -> Int64s:
+    """Where each (key, stamp) stands among the sorted pairs (group, times)."""
+    groups = np.unique(group)
+    span = int(times.max()) + 1
+    pairs = np.searchsorted(groups, group) * span + times
+    return np.searchsorted(pairs, np.searchsorted(groups, key) * span + stamp)

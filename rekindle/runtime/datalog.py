@@ -1,0 +1,152 @@
+"""`db.datalog`: from a program to the definitions of its views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from pyspark.sql.types import StructType
+
+from rekindle.calculus.terms import Term
+from rekindle.errors import RekindleError, StatementError, unknown_name
+from rekindle.frontends.datalog.parse import Atom, Place, parse_program
+from rekindle.frontends.datalog.program import Relation, Stratum, strata
+from rekindle.frontends.datalog.queries import column_names, query_of
+from rekindle.runtime.definitions import Definitions
+from rekindle.runtime.recursion import Loop
+from rekindle.runtime.state import ViewEntry
+from rekindle.spark.types import struct_of
+
+_ROUNDS = 5
+"""How often types may widen through a recursion before they are said not to agree."""
+
+Found = list[tuple[ViewEntry, Term]]
+
+
+class Datalog:
+    """Reads one program over tables and views of the given columns."""
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        columns: Mapping[str, Sequence[str]],
+        is_function: Callable[[str], bool],
+    ) -> None:
+        self._definitions = definitions
+        self._columns = {name.lower(): names for name, names in columns.items()}
+        self._is_function = is_function
+
+    def read(self, text: str, limit: int) -> Found:
+        """The views that a program defines, each after those that it reads."""
+        rules = parse_program(text, self._is_relation)
+        if not rules:
+            raise StatementError("the program has no rules", hint="write head(x) :- body(x).")
+        found: Found = []
+        with ExitStack() as stack:
+            for stratum in strata(rules):
+                for relation in stratum.relations:
+                    self._add(relation)
+                with _at(stratum.relations[0].rules[0].place):
+                    made = self._define(stratum, limit)
+                known = {entry.name: struct_of(entry.schema) for entry, _ in made}
+                stack.enter_context(self._definitions.assumed(known))
+                found += made
+        return found
+
+    def _is_relation(self, name: str) -> bool:
+        return name.lower() in self._columns or not self._is_function(name)
+
+    def _add(self, relation: Relation) -> None:
+        if relation.name.lower() in self._columns:
+            raise relation.rules[0].place.error(
+                f"'{relation.name}' exists already", hint="drop it first, or choose another name"
+            )
+        self._columns[relation.name.lower()] = column_names(relation)
+
+    def _columns_of(self, name: str, place: Place) -> Sequence[str]:
+        found = self._columns.get(name.lower())
+        if found is None:
+            error = unknown_name("relation", name, self._columns)
+            raise place.error(error.message, error.hint or error.detail)
+        return found
+
+    def _define(self, stratum: Stratum, limit: int) -> Found:
+        names = tuple(relation.name for relation in stratum.relations)
+        queries = tuple(query_of(relation, self._columns_of) for relation in stratum.relations)
+        if not stratum.is_recursive:
+            return [self._definitions.of_sql(names[0], queries[0])]
+        schemas = self._schemas(stratum, queries)
+        loops = [Loop(names, queries, i, limit) for i in range(len(names))]
+        return self._definitions.of_loops(loops, schemas)
+
+    def _schemas(self, stratum: Stratum, queries: Sequence[str]) -> dict[str, StructType]:
+        """The columns of relations that need each other, from the rules that need none of them.
+
+        Other rules may widen them, as a union does.
+        """
+        found = self._first_schemas(stratum)
+        names = [relation.name for relation in stratum.relations]
+        for _ in range(_ROUNDS):
+            given = [self._definitions.schema_of(query, found) for query in queries]
+            after = dict(zip(names, given, strict=True))
+            if _types(after) == _types(found):
+                return found
+            found = after
+        raise (
+            stratum.relations[0]
+            .rules[0]
+            .place.error(
+                f"the types of '{names[0]}' do not agree: they grow at every turn",
+                hint="cast the columns of the head, such as CAST(x + 1 AS BIGINT)",
+            )
+        )
+
+    def _first_schemas(self, stratum: Stratum) -> dict[str, StructType]:
+        found: dict[str, StructType] = {}
+        waiting = list(stratum.relations)
+        while waiting:
+            unknown = {relation.name.lower() for relation in waiting}
+            ready = [
+                (relation, part)
+                for relation in waiting
+                if (part := _started(relation, unknown)) is not None
+            ]
+            if not ready:
+                raise (
+                    waiting[0]
+                    .rules[0]
+                    .place.error(
+                        f"'{waiting[0].name}' has no rule that begins it: it would always be empty",
+                        hint="add a rule whose body does not need it, or a fact",
+                    )
+                )
+            for relation, part in ready:
+                query = query_of(part, self._columns_of)
+                found[relation.name] = self._definitions.schema_of(query, found)
+                waiting.remove(relation)
+        return found
+
+
+def _started(relation: Relation, unknown: set[str]) -> Relation | None:
+    """The relation with the rules that read nothing unknown, if there are any."""
+    rules = tuple(
+        rule
+        for rule in relation.rules
+        if not any(isinstance(x, Atom) and x.name.lower() in unknown for x in rule.body)
+    )
+    return Relation(relation.name, rules) if rules else None
+
+
+def _types(schemas: Mapping[str, StructType]) -> dict[str, list[str]]:
+    return {name: [f.dataType.simpleString() for f in s.fields] for name, s in schemas.items()}
+
+
+@contextmanager
+def _at(place: Place) -> Iterator[None]:
+    """Errors of a block say at which rule they arose."""
+    try:
+        yield
+    except RekindleError as error:
+        if not error.message.startswith("line "):
+            error.message = f"line {place.line}: {error.message}"
+        raise

@@ -1,0 +1,229 @@
+"""Recursive views follow edges that come and go, exactly."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import rekindle
+from rekindle.errors import DefinitionError, IterationLimitError, StatementError, UnsupportedError
+from rekindle.runtime.database import Database
+from tests.spark.helpers import bag, refused, rows, weighted
+
+Edge = tuple[int, int]
+
+PROGRAM = """
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).          // left recursion
+node(x) :- edge(x, _).   node(x) :- edge(_, x).
+apart(x, y) :- node(x), node(y), !path(x, y).
+degree(x, n) :- node(x), n = count : { edge(x, _) }.
+root(0). root(7).
+even(x) :- root(x).
+even(y) :- odd(x), edge(x, y).
+odd(y) :- even(x), edge(x, y).
+same(x, y) :- edge(p, x), edge(p, y), x != y.
+same(x, y) :- edge(p, x), same(p, q), edge(q, y).
+label(x, x) :- node(x).
+label(y, min(c)) :- label(x, c), edge(x, y).
+label(x, min(c)) :- label(y, c), edge(x, y).
+"""
+
+
+@pytest.fixture
+def graph(db: Database) -> Database:
+    db.sql("CREATE TABLE edge (src INT, dst INT)")
+    db.datalog(PROGRAM)
+    return db
+
+
+def _step(db: Database, live: list[Edge], pick: random.Random) -> None:
+    gone = [live.pop(pick.randrange(len(live))) for _ in range(min(len(live), pick.randint(0, 4)))]
+    new = [(pick.randint(0, 8), pick.randint(0, 8)) for _ in range(pick.randint(0, 4))]
+    live += new
+    with db.transaction() as tx:
+        tx.insert("edge", new)
+        tx.delete("edge", gone)
+
+
+def _closure(edges: Iterable[Edge]) -> set[Edge]:
+    found = set(edges)
+    while True:
+        more = {(a, d) for a, b in found for c, d in found if b == c} - found
+        if not more:
+            return found
+        found |= more
+
+
+@pytest.mark.parametrize("place", ["inline", "spark"])
+def test_a_program_follows_random_changes(graph: Database, place: str) -> None:
+    graph.place(place)
+    pick, live = random.Random(5), list[Edge]()
+    for _ in range(5 if place == "inline" else 2):
+        _step(graph, live, pick)
+        assert rows(graph, "path") == bag(_closure(live))
+        for view in graph.views:
+            graph.check(view)
+    total = weighted(graph.changes("path"))
+    assert {row: n for row, n in total.items() if n} == rows(graph, "path")
+
+
+def test_alternative_derivations_are_not_deleted(graph: Database) -> None:
+    graph.sql("INSERT INTO edge VALUES (1, 2), (2, 4), (1, 3), (3, 4)")
+    graph.sql("DELETE FROM edge WHERE src = 2")
+    assert rows(graph, "path") == bag([(1, 2), (1, 3), (3, 4), (1, 4)])
+
+
+def test_a_cycle_does_not_support_itself(graph: Database) -> None:
+    graph.sql("INSERT INTO edge VALUES (0, 1), (1, 2), (2, 3), (3, 1)")
+    graph.sql("DELETE FROM edge WHERE src = 0")
+    assert rows(graph, "path") == bag([(a, b) for a in (1, 2, 3) for b in (1, 2, 3)])
+    assert rows(graph, "odd") == bag([])
+    graph.sql("INSERT INTO edge VALUES (0, 1)")
+    assert rows(graph, "odd") == bag([(1,), (2,), (3,)])
+
+
+def test_duplicates_count_once(graph: Database) -> None:
+    graph.sql("INSERT INTO edge VALUES (1, 2), (1, 2), (NULL, 1)")
+    graph.sql("DELETE FROM edge WHERE src IS NULL")
+    with graph.transaction() as tx:
+        tx.delete("edge", [(1, 2)])
+    assert rows(graph, "path") == bag([(1, 2)])
+    assert weighted(graph.changes("path", since=graph.epoch - 1)) == {}
+
+
+def test_a_small_change_touches_few_rows(graph: Database) -> None:
+    """A chain of 60 edges has 1,830 paths; one edge at its end adds 61."""
+    with graph.transaction() as tx:
+        tx.insert("edge", [(i, i + 1) for i in range(100, 160)])
+    graph.sql("INSERT INTO edge VALUES (160, 161)")
+    assert sum(weighted(graph.changes("path", since=graph.epoch - 1)).values()) == 61
+    last = graph.last_step
+    assert last is not None
+    behind = {node.id for node in graph.explain("path").nodes}
+    assert sum(step.rows_in for key, step in last.nodes.items() if key in behind) < 800
+
+
+def test_recursive_views_are_found_again(warehouse: str, spark: SparkSession) -> None:
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.sql("CREATE TABLE edge (src INT, dst INT)")
+        db.datalog(PROGRAM)
+        db.sql("INSERT INTO edge VALUES (0, 1), (1, 2), (2, 0)")
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.sql("DELETE FROM edge WHERE src = 2")
+        for view in db.views:
+            db.check(view)
+        db.create_view("out", "SELECT x, count(*) AS n FROM path GROUP BY x")
+        assert rows(db, "out") == bag([(0, 2), (1, 1)])
+        text = str(db.explain("out"))
+        assert "recursion of path" in text and "one iteration ago" in text
+        assert "↑z⁻¹" in db.explain("path").svg()
+
+
+def test_with_recursive(db: Database) -> None:
+    db.sql("CREATE TABLE part (whole INT, piece INT, n INT)")
+    db.sql(
+        "CREATE MATERIALIZED VIEW needs AS WITH RECURSIVE r(whole, piece, n) AS ("
+        "SELECT whole, piece, n FROM part UNION ALL "
+        "SELECT r.whole, p.piece, r.n * p.n FROM r JOIN part p ON r.piece = p.whole) "
+        "SELECT whole, piece, sum(n) AS n FROM r GROUP BY whole, piece"
+    )
+    db.sql("INSERT INTO part VALUES (1, 2, 3), (2, 3, 4), (1, 3, 1), (3, 4, 2)")
+    assert rows(db, "needs")[(1, 4, 26)] == 1
+    db.check("needs")
+    db.sql("DELETE FROM part WHERE whole = 2")
+    db.check("needs")
+    with refused(db, IterationLimitError, "100 iterations"):
+        db.sql("INSERT INTO part VALUES (4, 1, 0)")
+    db.sql("UPDATE part SET n = 5 WHERE whole = 1")
+    db.check("needs")
+
+
+def test_a_fixpoint_of_functions(db: Database) -> None:
+    """Not monotone: at every step all marks move on, and those at the end stay."""
+    db.sql("CREATE TABLE mark (at INT)")
+    db.sql("CREATE TABLE next (at INT, then INT)")
+
+    def move(marks: DataFrame) -> DataFrame:
+        moved = marks.join(db.table("next"), "at", "left")
+        return moved.selectExpr("coalesce(then, at) AS at").distinct()
+
+    db.create_view("ends", rekindle.fixpoint(db.table("mark").distinct(), move))
+    db.sql("INSERT INTO next VALUES (1, 2), (2, 3), (4, 3), (5, 6)")
+    db.sql("INSERT INTO mark VALUES (1), (2), (5), (9)")
+    assert rows(db, "ends") == bag([(3,), (6,), (9,)])
+    db.check("ends")
+    db.sql("DELETE FROM next WHERE at = 2")
+    assert rows(db, "ends") == bag([(2,), (6,), (9,)])
+    db.check("ends")
+
+
+def test_a_fixpoint_that_alternates_is_refused(db: Database) -> None:
+    db.sql("CREATE TABLE t (x INT)")
+    view = rekindle.fixpoint(db.table("t"), lambda rows: rows.selectExpr("-x AS x"), iterations=30)
+    db.create_view("v", view)
+    db.sql("INSERT INTO t VALUES (0)")
+    with refused(db, IterationLimitError, "30 iterations"):
+        db.sql("INSERT INTO t VALUES (1)")
+    with refused(db, DefinitionError, "other columns"):
+        db.create_view("w", rekindle.fixpoint(db.table("t"), lambda r: r.selectExpr("'a' AS x")))
+
+
+def test_a_program_without_end_leaves_the_database(db: Database) -> None:
+    db.sql("CREATE TABLE t (x INT)")
+    db.datalog("up(x) :- t(x). up(x + 1) :- up(x), x < 1000.", iterations=20)
+    with refused(db, IterationLimitError, "up", "20 iterations"):
+        db.sql("INSERT INTO t VALUES (1)")
+    db.sql("INSERT INTO t VALUES (990)")
+    assert sum(rows(db, "up").values()) == 11
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("p(x) :- q(x).", "unknown relation 'q'"),
+        ("path(x, y) :- edge(x, y).", "'path' exists already"),
+        ("\np(x, y) :- edge(x, _).", "line 2: the variable 'y' is unsafe"),
+        ("p(x) :- !edge(x, _), edge(_, _).", "it occurs only in a negation"),
+        ("p(x) :- edge(x, _), !p(x).", "not stratified"),
+        ("p(x) :- edge(x, _), n = count : { p(x) }.", "not stratified"),
+        ("p(x) :- edge(x).", "'edge' has 2 columns, not 1"),
+        ("p(x) :- p(x).", "no rule that begins it"),
+        ("p(x) :- edge(x, _)", "a rule is not ended"),
+        ("p(1). p(1, 2).", "2 columns here and 1 at line 1"),
+        ("p(x) :- edge(x, _), no_such(x) > 2.", "no_such"),
+        ("p(_) :- edge(x, _).", "cannot have '_'"),
+        ("3 :- edge(x, _).", "is not a head"),
+        ("", "no rules"),
+        ("a(x) :- edge(x, _). b(y) :- nowhere(y).", "unknown relation 'nowhere'"),
+    ],
+)
+def test_errors_name_the_rule(graph: Database, program: str, words: str) -> None:
+    with refused(graph, StatementError, words):
+        graph.datalog(program)
+
+
+def test_a_count_inside_its_own_recursion_is_refused(db: Database) -> None:
+    db.sql("CREATE TABLE t (x INT)")
+    counted = rekindle.fixpoint(
+        db.table("t"), lambda rows: rows.groupBy("x").count().selectExpr("x")
+    )
+    db.create_view("fine", counted)
+    with refused(db, UnsupportedError, "recursion"):
+        db.create_view(
+            "v",
+            rekindle.fixpoint(
+                db.table("t"),
+                lambda rows: rows.groupBy("x").count().selectExpr("CAST(count AS INT) AS x"),
+            ),
+        )
+
+
+def test_rules_in_sql(db: Database) -> None:
+    db.sql("CREATE TABLE edge (src INT, dst INT)")
+    db.sql("DATALOG reach(y) :- edge(0, y). reach(y) :- reach(x), edge(x, y).")
+    db.sql("INSERT INTO edge VALUES (0, 5), (5, 6)")
+    assert rows(db, "reach") == bag([(5,), (6,)])
