@@ -34,6 +34,10 @@ QUERIES = {
     "in": "select * from t where a in (select c from u)",
     "exists in an expression": "select k, a, exists(select 1 from u where u.k=t.k) or a>2 e from t",
     "range join": "select a, c from t, u where a < c",
+    "sums of decimals over a window": (
+        "select k, sum(cast(a as decimal(7,2))) over (partition by k order by a) s, "
+        "avg(cast(a as decimal(7,2))) over (partition by k) m from t"
+    ),
     "min and max": "select k, min(a), max(b), min(s), max(s) from t group by k",
     "global min and max": "select min(a), max(b), count(*), sum(a) from t",
     "distinct aggregate": (

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rekindle.calculus.scalars import Column
 from rekindle.calculus.terms import First, Map, PerGroup
 from rekindle.frontends.spark_sql import bodies
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name, type_text
-from rekindle.frontends.spark_sql.translated import Translated, unsupported
+from rekindle.frontends.spark_sql.translated import Translated
 
 if TYPE_CHECKING:
     from rekindle.frontends.spark_sql.translate import Translator
@@ -191,9 +190,10 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     first = None
     if limited:
         keyed, first = _with_order(translator, keyed, order, int(below.limit()))
-    expressions = items(plan.windowExpressions())
-    for expression in expressions:
-        translator.refuse_inner(expression)
+    results = items(plan.windowExpressions())
+    for result in results:
+        translator.refuse_inner(result)
+    expressions, around = _apart(translator.catalyst, results)
     level = [e for e in expressions if not _sees_ties(e)]
     ranked = [e for e in expressions if _sees_ties(e)]
     current = keyed
@@ -205,15 +205,36 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
                 PerGroup(current.term, keys, body, first),
                 (*current.attributes, *(e.toAttribute() for e in group)),
             )
-    by_id = {a.exprId().id(): i for i, a in enumerate(current.attributes)}
-    output = [*child.attributes[:width], *(e.toAttribute() for e in expressions)]
-    fields = current.term.schema.fields
-    places = [by_id[a.exprId().id()] for a in output]
+    output = [*child.attributes[:width], *(result.toAttribute() for result in results)]
     outputs = tuple(
-        (str(a.name()), Column(i, fields[i].type, fields[i].nullable))
-        for a, i in zip(output, places, strict=True)
+        (str(a.name()), translator.scalar(around.get(a.exprId().id(), a), current.attributes))
+        for a in output
     )
     return Translated(Map(current.term, outputs), tuple(output))
+
+
+def _apart(
+    catalyst: Catalyst, results: Sequence[JavaObject]
+) -> tuple[list[JavaObject], dict[int, JavaObject]]:
+    """The window functions, and by the id of a result the expression that stands around them.
+
+    Catalyst computes sums of small decimals as sums of integers, with a conversion around them.
+    """
+    functions: list[JavaObject] = []
+    around = {}
+
+    def cut(node: JavaObject) -> JavaObject | None:
+        if simple_name(node) != "WindowExpression":
+            return None
+        functions.append(catalyst.named(node, f"function{len(functions)}"))
+        return functions[-1].toAttribute()
+
+    for result in results:
+        if simple_name(result.child()) == "WindowExpression":
+            functions.append(result)
+        else:
+            around[result.exprId().id()] = catalyst.transform(result.child(), cut)
+    return functions, around
 
 
 def _is_limit_of(group_limit: JavaObject, plan: JavaObject) -> bool:
@@ -228,8 +249,6 @@ def _is_limit_of(group_limit: JavaObject, plan: JavaObject) -> bool:
 def _sees_ties(named: JavaObject) -> bool:
     """Can the value depend on which of two level rows comes first?"""
     expression = named.child()
-    if simple_name(expression) != "WindowExpression":
-        raise unsupported("an expression around a window function", named)
     function = expression.windowFunction()
     if simple_name(function) == "AggregateExpression":
         function = function.aggregateFunction()
