@@ -115,9 +115,11 @@ class Batches:
                 return
             self._compare(stage)
         for view, case in list(self._views.items()):
-            for node in recomputed_nodes(self.db, view):
+            whole = recomputed_nodes(self.db, view)
+            for node in whole:
                 self.recomputed[generalised(node)] += 1
-            self._note(case, Outcome.PASSED)
+            reason = f"a part is recomputed: {'; '.join(whole)}" if whole else ""
+            self._note(case, Outcome.PASSED, reason)
             self._drop(view)
 
     def _create(self, case: Case) -> None:

@@ -1,9 +1,11 @@
 """TPC-DS: its queries as views, kept through batches of changes and compared after each.
 
-    python -m tests.external.tpcds [--queries 1,3-6] [--batches 4] [--seed 7]
+    python -m tests.external.tpcds [--queries 1,3-6] [--batches 4] [--seed 7] [--merge]
 
 The queries are taken in groups that share a database. Rows come and go in every table that a
-group reads: facts and dimensions, some of the deleted rows return, some return altered.
+group reads: facts and dimensions, some of the deleted rows return.
+
+The page is written after a run of all queries, or of some with `--merge`.
 """
 
 from __future__ import annotations
@@ -151,6 +153,7 @@ def main() -> None:
     parser.add_argument("--queries")
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--merge", action="store_true", help="keep the page's other queries")
     asked = parser.parse_args()
     place = material("tpcds")
     if place is None:
@@ -174,7 +177,9 @@ def main() -> None:
                 results,
             )
     print(results.summary)
-    if len(numbers) == len(NUMBERS):
+    if asked.merge and results.page.exists():
+        results.keep_others(results.page.read_text(encoding="utf-8"))
+    if asked.merge or len(numbers) == len(NUMBERS):
         print(f"written to {os.path.relpath(results.write())}")
     if results.of(Outcome.FAILED) or results.of(Outcome.REFUSED):
         raise SystemExit(1)
