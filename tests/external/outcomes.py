@@ -83,8 +83,8 @@ class Results:
 
         >>> results = Results("s", "about")
         >>> _ = results.add("query 9", Outcome.PASSED)
-        >>> page = "| query 10 | passed | |\\n| query 2 | failed | 1 \\\\| 2 |\\n| query 9 | failed | |"
-        >>> results.keep_others(page)
+        >>> page = ["| query 10 | passed | |", "| query 2 | failed | 1 \\\\| 2 |"]
+        >>> results.keep_others("\\n".join(page))
         >>> [str(result) for result in results.cases.values()]
         ['query 2: failed (1 | 2)', 'query 9: passed', 'query 10: passed']
         """
