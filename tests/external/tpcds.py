@@ -170,7 +170,7 @@ def main() -> None:
     results = Results("TPC-DS", "Its queries as views, under batches of changes at scale 0.01.")
     results.notes.append(f"{asked.batches} transactions with a comparison after each.")
     results.notes.append(
-        f"{empty_answers(place)} of the {len(NUMBERS)} have no rows before the changes, by DuckDB's "
+        f"{empty_answers(place)} of the {len(NUMBERS)} have no rows before the changes by DuckDB's "
         "answers: at this scale their conditions select nothing."
     )
     for start in range(0, len(numbers), GROUP):
