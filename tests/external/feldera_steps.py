@@ -36,10 +36,12 @@ SPELLINGS = (
     (r"\s+with\s*\(\s*'[^)]*\)", ""),
     (r",\s*foreign key\s*\([^)]*\)\s*references\s+\w+\s*\([^)]*\)", ""),
     (r"\b(?:varchar|char)\b(?:\s*\(\s*\d+\s*\))?|\btext\b", "string"),
-    (r"\bvarbinary\b(?:\s*\(\s*\d+\s*\))?", "binary"),
+    (r"\b(?:var)?binary\b(?:\s*\(\s*\d+\s*\))?", "binary"),
     (r"\bbool\b", "boolean"),
+    (r"\bint2\b", "smallint"),
+    (r'"(\w+)"', r"`\1`"),
     (r"\b(\w+) array\b", r"array<\1>"),
-    (r"\barray\s*\[([^][]*)\]", r"array(\1)"),
+    (r"\b(array|map)\s*\[([^][]*)\]", r"\1(\2)"),
     (r"\b(interval \d+ (?:second|minute|hour|day))s\b", r"\1"),
 )
 _INPUT = re.compile(r"(insert into|remove from)\s+(\w+)\s*(?:\(([^)]*)\))?\s*values\s*(.*)", re.S)
