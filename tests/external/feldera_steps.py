@@ -28,13 +28,14 @@ from tests.external.outcomes import Outcome, Results
 FILE = "incremental_step_tests.jsonl"
 BATCH = 20
 
-_LATENESS = r"\s+lateness\s+(?:interval\s+)?(?:'[^']*'|\d+)(?:\s+(?:second|minute|hour|day)s?)?"
+_UNIT = r"(?:second|minute|hour|day)s?"
+_BOUND = rf"(?:interval\s+)?(?:'[^']*'|[\d.]+)(?:\s+{_UNIT})?(?:\s+to\s+{_UNIT})?"
 SPELLINGS = (
     (r"--[^\n]*", ""),
-    (_LATENESS, ""),
+    (rf"\s+(?:lateness|watermark)\s+{_BOUND}", ""),
     (r"\s+interned\b|\s+unsigned\b", ""),
     (r"\s+with\s*\(\s*'[^)]*\)", ""),
-    (r",\s*foreign key\s*\([^)]*\)\s*references\s+\w+\s*\([^)]*\)", ""),
+    (r"(?:,\s*foreign key\s*\([^)]*\)|\s+foreign key)\s*references\s+\w+\s*\([^)]*\)", ""),
     (r"\b(?:varchar|char)\b(?:\s*\(\s*\d+\s*\))?|\btext\b", "string"),
     (r"\b(?:var)?binary\b(?:\s*\(\s*\d+\s*\))?", "binary"),
     (r"\bbool\b", "boolean"),
@@ -42,6 +43,10 @@ SPELLINGS = (
     (r'"(\w+)"', r"`\1`"),
     (r"\b(\w+) array\b", r"array<\1>"),
     (r"\b(array|map)\s*\[([^][]*)\]", r"\1(\2)"),
+    (r"\barg_(max|min)\(", r"\1_by("),
+    (r"\btimestamp_trunc\((\w+), (\w+)\)", r"date_trunc('\2', \1)"),
+    (r"\btumble(?:_(start|end))?\((\w+), interval '(\d+)' (\w+)\)", r"window(\2, '\3 \4').\1"),
+    (r"(\bwindow\([^()]*\))\.(?!start|end)", r"\1"),
     (r"\b(interval \d+ (?:second|minute|hour|day))s\b", r"\1"),
 )
 _INPUT = re.compile(r"(insert into|remove from)\s+(\w+)\s*(?:\(([^)]*)\))?\s*values\s*(.*)", re.S)
