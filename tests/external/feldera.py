@@ -24,8 +24,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import rekindle
-from tests.external.batches import Batches, Case, Expected, condition, stages_of, text
-from tests.external.compare import Difference, Row, rows_of
+from tests.external.batches import Batches, Case, Expected, condition, stages_of, stored_rows, text
+from tests.external.compare import Difference, Row
 from tests.external.grouped import write_grouped
 from tests.external.material import absent, material
 from tests.external.outcomes import Outcome, Results
@@ -203,7 +203,7 @@ def replay(
 
 def _run(batches: Batches, part: Sequence[Prepared], chance: random.Random) -> None:
     """A batch; where its tables cannot be brought to a state, each case by itself."""
-    contents = {t: rows_of(batches.db.table(t)) for made in part for t in made.tables}
+    contents = {t: stored_rows(batches.db, t) for made in part for t in made.tables}
     try:
         batches.run([made.case for made in part], stages_of(contents, chance))
     except Exception as error:

@@ -13,7 +13,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -98,7 +98,9 @@ def prepared_test(test: StepTest, number: int) -> Prepared | str:
     creations = [part for part in parts if part.startswith("create table")]
     views = [part for part in parts if not part.startswith("create table")]
     fixture = Fixture(test.name, ";\n".join(creations), "", ";\n".join(views), "")
-    return prepared(fixture, number)
+    made = prepared(fixture, number)
+    # What is published belongs to the steps, not to the case.
+    return made if isinstance(made, str) else replace(made, case=replace(made.case, expected=None))
 
 
 def states(db: Database, test: StepTest, number: int) -> Iterator[dict[str, list[Row]]]:
