@@ -172,10 +172,14 @@ class Market:
                 del rows[place]
 
     def _alter(self, size: int) -> None:
-        """Another price; of a person another state, of the side input another value."""
+        """Another price; of a person another state, of the side input another value.
+
+        A bid that was delivered twice is altered twice, or the latest bid would be anyone's choice.
+        """
         for table, rows in self.rows.items():
             for place in self._some(table, size):
-                row = list(rows[place])
+                old = rows[place]
+                row = list(old)
                 match table:
                     case "person":
                         row[5] = "OR" if row[5] != "OR" else None
@@ -183,7 +187,7 @@ class Market:
                         row[1] += " again"
                     case _:
                         row[PRICE[table]] = self._events.price()
-                rows[place] = tuple(row)
+                rows[:] = [tuple(row) if other == old else other for other in rows]
 
     def _deliver_twice(self, size: int) -> None:
         bids = self.rows["bid"]
