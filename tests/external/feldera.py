@@ -2,6 +2,8 @@
 
     python -m tests.external.feldera [--limit 300] [--seed 7] [--minutes M] [--only window]
 
+Its step tests come first, all of them (see `feldera_steps`), unless `--only` chooses others.
+
 The tables of a case get a suffix, so that many cases share a database. Most of the cases without
 tables are constants; they are a fifth of a sample.
 """
@@ -22,12 +24,14 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import rekindle
-from tests.external.batches import Batches, Case, Expected, condition, stages_of, text
-from tests.external.compare import Difference, Row, rows_of
+from tests.external.batches import Batches, Case, Expected, condition, stages_of, stored_rows, text
+from tests.external.compare import Difference, Row
 from tests.external.grouped import write_grouped
 from tests.external.material import absent, material
 from tests.external.outcomes import Outcome, Results
 
+SUITE = "feldera"
+ABOUT = "Feldera's Spark SQL cases as views, single and stacked, and its tests of single steps."
 BATCH = 20
 _TABLE = re.compile(r"CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)\s*\(", re.IGNORECASE)
 _VIEW = re.compile(
@@ -172,10 +176,11 @@ def replay(
     seed: int,
     say: Callable[[str], None] = print,
     until: float | None = None,
+    results: Results | None = None,
 ) -> Batches:
     """The cases in batches, in one database under `scratch`."""
     chance = random.Random(seed)
-    results = Results("feldera", "Feldera's Spark SQL cases as views, single and stacked.")
+    results = results or Results(SUITE, ABOUT)
     with rekindle.connect(str(scratch / "database"), spark, retain=2) as db:
         batches = Batches(db, results, say)
         for start in range(0, len(fixtures), BATCH):
@@ -198,7 +203,7 @@ def replay(
 
 def _run(batches: Batches, part: Sequence[Prepared], chance: random.Random) -> None:
     """A batch; where its tables cannot be brought to a state, each case by itself."""
-    contents = {t: rows_of(batches.db.table(t)) for made in part for t in made.tables}
+    contents = {t: stored_rows(batches.db, t) for made in part for t in made.tables}
     try:
         batches.run([made.case for made in part], stages_of(contents, chance))
     except Exception as error:
@@ -245,24 +250,30 @@ def main() -> None:
     if place is None:
         raise SystemExit(absent("feldera"))
     from rekindle.spark.session import local_session
+    from tests.external.feldera_steps import read_tests, replay_steps
 
+    tests = [test for test in read_tests(place) if asked.only in test.name]
     every = [f for f in read_fixtures(place / "spark_sql_fixtures") if asked.only in f.name]
     chosen = sampled(every, asked.limit, random.Random(asked.seed))
     settings = {"spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "UTC"}
     session = local_session(**settings, **{"spark.ui.enabled": "false"})
+    results = Results(SUITE, ABOUT)
     with tempfile.TemporaryDirectory(prefix="rekindle-feldera-") as scratch:
-        batches = replay(session, Path(scratch), chosen, asked.seed, until=until)
-    results = batches.results
+        steps = replay_steps(session, Path(scratch), tests, results, until=until)
+        cases = replay(session, Path(scratch), chosen, asked.seed, until=until, results=results)
     by_kind = Counter(name.split("/")[0] for name in results.cases)
+    stepped = by_kind.pop("steps", 0)
     results.notes += [
-        f"A sample of {len(results.cases)} of {len(every)} cases, seed {asked.seed}: "
+        f"{stepped} of {len(tests)} tests of steps.",
+        f"A sample of {by_kind.total()} of {len(every)} cases, seed {asked.seed}: "
         + ", ".join(f"{count} {kind}" for kind, count in by_kind.most_common()),
         f"Spark itself has another result than the published one, or prints it otherwise, in "
-        f"{len(batches.disagreeing)}.",
+        f"{len(steps.disagreeing)} tests of steps and {len(cases.disagreeing)} cases.",
     ]
     print(results.summary)
     if not asked.only:
-        print(write_grouped(results, batches.queries, batches.recomputed))
+        whole = steps.recomputed + cases.recomputed
+        print(write_grouped(results, steps.queries | cases.queries, whole))
     if results.of(Outcome.FAILED):
         raise SystemExit(1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,12 +68,36 @@ class Results:
             lines.append(f"| {result.case} | {result.outcome.value} | {reason} |")
         return "\n".join(lines) + "\n"
 
+    @property
+    def page(self) -> Path:
+        """`docs/external/<suite>.md`."""
+        return REPORTS / f"{self.suite.lower().replace('-', '').replace(' ', '_')}.md"
+
     def write(self) -> Path:
-        """Write `docs/external/<suite>.md`."""
         REPORTS.mkdir(parents=True, exist_ok=True)
-        place = REPORTS / f"{self.suite.lower().replace('-', '').replace(' ', '_')}.md"
-        place.write_text(self.markdown(), encoding="utf-8")
-        return place
+        self.page.write_text(self.markdown(), encoding="utf-8")
+        return self.page
+
+    def keep_others(self, page: str) -> None:
+        """Take the cases of an earlier page that were not run now, and order all by number.
+
+        >>> results = Results("s", "about")
+        >>> _ = results.add("query 9", Outcome.PASSED)
+        >>> page = ["| query 10 | passed | |", "| query 2 | failed | 1 \\\\| 2 |"]
+        >>> results.keep_others("\\n".join(page))
+        >>> [str(result) for result in results.cases.values()]
+        ['query 2: failed (1 | 2)', 'query 9: passed', 'query 10: passed']
+        """
+        for case, outcome, reason in re.findall(r"^\| (.*?) \| ([a-z ]+) \| (.*)\|$", page, re.M):
+            if case not in self.cases and outcome != "outcome":
+                earlier = Result(case, Outcome(outcome), reason.strip().replace("\\|", "|"))
+                self.cases[case] = earlier
+        self.cases = dict(sorted(self.cases.items(), key=lambda item: _in_order(item[0])))
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """What orders `query 9` before `query 10`."""
+    return [(int(part or 0), rest) for rest, part in re.findall(r"(\D*)(\d*)", name)]
 
 
 def _one_line(text: str) -> str:

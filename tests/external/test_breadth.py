@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.runtime.database import Database
-from tests.external import feldera, pg_ivm, sqllogictest
+from tests.external import feldera, feldera_steps, pg_ivm, sqllogictest
 from tests.external.batches import Batches, Case, Stage
 from tests.external.compare import Difference
 from tests.external.grouped import grouped_markdown
@@ -81,6 +81,23 @@ def test_some_of_feldera(spark: SparkSession, tmp_path: Path) -> None:
     fixtures = [f for f in feldera.read_fixtures(root / "multiple_views")][:2]
     batches = feldera.replay(spark, tmp_path, fixtures, 3, quiet)
     assert batches.results.summary == "2 cases: 2 passed"
+
+
+def test_some_steps_of_feldera(spark: SparkSession, tmp_path: Path) -> None:
+    wanted = ("steps/StreamingTests.issue3542", "steps/StreamingTests.testAggregate")
+    tests = [t for t in feldera_steps.read_tests(place_of("feldera")) if t.name in wanted]
+    batches = feldera_steps.replay_steps(spark, tmp_path, tests, Results("feldera", ""), quiet)
+    assert batches.results.summary == "2 cases: 2 passed"
+    assert batches.disagreeing == {}
+
+
+def test_published_changes_add_up() -> None:
+    steps = (("", " x | weight\n---\n 1 | 2\n | 1"), ("", " x | weight\n---\n 1 | -1"))
+    first, second = feldera_steps.published(feldera_steps.StepTest("t", "", steps, True))
+    first([(1,), (None,), (1,)])
+    second([(None,), (1,)])
+    with pytest.raises(Difference):
+        second([(1,), (None,), (1,)])
 
 
 def test_a_transcript_has_statements_tables_and_errors() -> None:
