@@ -37,6 +37,14 @@ def test_a_benchmark_reports_samples_and_verdicts(run: Run, tmp_path: Path, name
         assert all(s["rows_read"] > 0 for line in report["series"] for s in line["samples"])
 
 
+def test_recursive_programs_are_measured(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "recursion.json"
+    found = run("bench", "recursion", "--rows", 1_000, "--rounds", 3, "--json", path)
+    assert found.exit_code == 0, found.output
+    facts = json.loads(path.read_text())["facts"]
+    assert all(fact["rows"] > 0 for fact in facts.values())
+
+
 def test_a_step_visits_only_what_it_reaches(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "views.json"
     found = run("bench", "views", "--views", 24, "--rounds", 3, "--json", path)

@@ -27,6 +27,7 @@ class Name(enum.StrEnum):
     LOAD = "load"
     VIEWS = "views"
     SHARES = "shares"
+    RECURSION = "recursion"
     TPCH = "tpch"
 
 
