@@ -54,7 +54,8 @@ def bench(
         typer.Option("--change", min=0.0, max=0.5, help="TPC-H: the share of rows a step changes."),
     ] = None,
     queries: Annotated[
-        str | None, typer.Option("--queries", help="TPC-H: which queries, such as 1,3,5-7.")
+        str | None,
+        typer.Option("--queries", help="TPC-H: which, such as 1,3,5-7; recursion: which programs."),
     ] = None,
     views: Annotated[
         int | None, typer.Option("--views", min=20, help="How many views, where many are asked.")

@@ -27,6 +27,7 @@ from rekindle.cli.bench.machine import describe_machine
 from rekindle.cli.bench.report import Sample, Series
 from rekindle.cli.bench.workload import QUERY, ChangeStream, Workload, require_full_state
 from rekindle.runtime.database import Database
+from rekindle.runtime.transaction import Transaction
 
 Action = Callable[[], Sample]
 
@@ -166,18 +167,27 @@ class Filled:
     def step(self, rows: int) -> Sample:
         """One transaction of so many changed rows, half of them inserted, half deleted."""
         inserts, deletes = self._stream.take(rows)
-        started = time.perf_counter()
-        with self.db.transaction() as tx:
+
+        def change(tx: Transaction) -> None:
             tx.insert("orders", inserts)
             tx.delete("orders", deletes)
-        seconds = time.perf_counter() - started
-        last = self.db.last_step
-        assert last is not None
-        return Sample(
-            seconds,
-            sum(node.rows_in for node in last.nodes.values()),
-            sum(node.rows_out for node in last.nodes.values()),
-        )
+
+        return stepped(self.db, change)
+
+
+def stepped(db: Database, change: Callable[[Transaction], None]) -> Sample:
+    """How long a transaction takes, and the rows that the nodes read and gave."""
+    started = time.perf_counter()
+    with db.transaction() as tx:
+        change(tx)
+    seconds = time.perf_counter() - started
+    last = db.last_step
+    assert last is not None
+    return Sample(
+        seconds,
+        sum(node.rows_in for node in last.nodes.values()),
+        sum(node.rows_out for node in last.nodes.values()),
+    )
 
 
 def timed(action: Callable[[], object]) -> Sample:

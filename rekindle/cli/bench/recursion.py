@@ -9,15 +9,15 @@ program naively, one query after another until nothing changes.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from rekindle.cli.bench.harness import Harness, timed
+from rekindle.cli.bench.harness import Harness, stepped, timed
 from rekindle.cli.bench.report import Bound, Report, Sample, Series, Verdict, ratio_verdict
+from rekindle.errors import unknown_name
 from rekindle.runtime.database import Database
 
 CLUSTER = 40
@@ -49,7 +49,7 @@ def run(harness: Harness) -> Report:
     series: list[Series] = []
     verdicts: list[Verdict] = []
     facts: dict[str, object] = {}
-    for name, program in PROGRAMS.items():
+    for name, program in _chosen(harness.request.queries).items():
         edges = _graph(rows, from_one=name in FROM_ONE)
         subject = _Subject(harness, name, program, edges)
         found = subject.measure()
@@ -75,6 +75,15 @@ def run(harness: Harness) -> Report:
         settings={"rows": rows, "cluster": CLUSTER},
         facts=facts,
     )
+
+
+def _chosen(names: str | None) -> dict[str, str]:
+    """The programs that the user named, or all of them."""
+    wanted = [name.strip() for name in names.split(",")] if names else list(PROGRAMS)
+    for name in wanted:
+        if name not in PROGRAMS:
+            raise unknown_name("program", name, PROGRAMS)
+    return {name: PROGRAMS[name] for name in wanted}
 
 
 class _Subject:
@@ -120,18 +129,11 @@ class _Subject:
         if verb == "delete":
             chosen = self._pick.choice(len(self._edges), min(count, len(self._edges)), False)
             taken[:] = [self._edges.take(pa.array(chosen))]
-        started = time.perf_counter()
-        with self._db.transaction() as tx:
-            getattr(tx, verb)("edge", taken[0])
-        seconds = time.perf_counter() - started
+        sample = stepped(self._db, lambda tx: getattr(tx, verb)("edge", taken[0]))
         last = self._db.last_step
-        assert last is not None
-        self.iterations[f"{verb} {count}"] = max(step.visits for step in last.nodes.values())
-        return Sample(
-            seconds,
-            sum(step.rows_in for step in last.nodes.values()),
-            sum(step.rows_out for step in last.nodes.values()),
-        )
+        steps = [] if last is None else [step.visits for step in last.nodes.values()]
+        self.iterations[f"{verb} {count}"] = max(steps, default=0)
+        return sample
 
     def _fill(self) -> Sample:
         """Drop the views and make them again from the edges that are there."""

@@ -6,13 +6,12 @@ joins, aggregates and throws the result away; the fixed overhead of a step is th
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from rekindle.cli.bench.harness import Filled, Harness
+from rekindle.cli.bench.harness import Filled, Harness, stepped
 from rekindle.cli.bench.report import Bound, Report, Sample, Verdict
 from rekindle.cli.bench.workload import Workload
 
@@ -72,16 +71,8 @@ class _Moves:
     def _run(self, verb: str, ids: np.ndarray[Any, np.dtype[np.int64]]) -> Sample:
         db = self._filled.db
         orders = self._filled.workload.order_rows(ids)
-        started = time.perf_counter()
-        with db.transaction() as tx:
-            getattr(tx, verb)("orders", orders)
-        seconds = time.perf_counter() - started
+        sample = stepped(db, lambda tx: getattr(tx, verb)("orders", orders))
         last = db.last_step
-        assert last is not None
-        rebuilt = any(node.rebuilt for node in last.nodes.values())
+        rebuilt = last is not None and any(node.rebuilt for node in last.nodes.values())
         self.courses[f"{verb} {len(ids):,}"] = "rebuilt" if rebuilt else "followed"
-        return Sample(
-            seconds,
-            sum(node.rows_in for node in last.nodes.values()),
-            sum(node.rows_out for node in last.nodes.values()),
-        )
+        return sample

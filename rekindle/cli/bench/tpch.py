@@ -22,7 +22,7 @@ from rich import box
 from rich.table import Table
 
 from rekindle.cli.bench.bars import Bar, bar_chart
-from rekindle.cli.bench.harness import Harness, run_to_nowhere, timed
+from rekindle.cli.bench.harness import Harness, run_to_nowhere, stepped, timed
 from rekindle.cli.bench.report import Bound, Report, Sample, Series, Verdict, duration
 from rekindle.cli.bench.tpch_changes import Batch, ChangeStream, read_counts, read_pool
 from rekindle.cli.bench.tpch_data import write_tables
@@ -202,17 +202,7 @@ class _Session:
         self._pending = Batch()
 
     def _step(self, batch: Batch) -> Sample:
-        started = time.perf_counter()
-        with self._db.transaction() as transaction:
-            batch.apply(transaction)
-        seconds = time.perf_counter() - started
-        last = self._db.last_step
-        assert last is not None
-        return Sample(
-            seconds,
-            sum(node.rows_in for node in last.nodes.values()),
-            sum(node.rows_out for node in last.nodes.values()),
-        )
+        return stepped(self._db, batch.apply)
 
     def _recompute(self, number: int, read: Sequence[str]) -> Sample:
         """Spark's computation from the files; opening them is a part of it."""

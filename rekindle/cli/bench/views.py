@@ -7,11 +7,10 @@ others is measured too.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import partial
 
-from rekindle.cli.bench.harness import Harness, timed
+from rekindle.cli.bench.harness import Harness, stepped, timed
 from rekindle.cli.bench.report import Bound, Report, Sample, Series, ratio_verdict
 from rekindle.runtime.database import Database
 
@@ -76,17 +75,7 @@ class _Steps:
     def step(self) -> Sample:
         rows = [(self._next, self._next % 10, 3, "new"), (self._next % ROWS, 4, 5, "changed")]
         self._next += 1
-        started = time.perf_counter()
-        with self._db.transaction() as tx:
-            tx.upsert("t0", rows)
-        seconds = time.perf_counter() - started
-        last = self._db.last_step
-        assert last is not None
-        return Sample(
-            seconds,
-            sum(node.rows_in for node in last.nodes.values()),
-            sum(node.rows_out for node in last.nodes.values()),
-        )
+        return stepped(self._db, lambda tx: tx.upsert("t0", rows))
 
 
 def _queries(views: int) -> Iterator[str]:
