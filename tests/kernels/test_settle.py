@@ -1,0 +1,126 @@
+"""Per-key operators at every stamp, against their meaning by the interpreter."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rekindle.algebra.groups import INTEGERS
+from rekindle.algebra.zset import ZSet
+from rekindle.calculus.interpreter import apply_operator
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import STAMPED, Distinct, Source
+from rekindle.kernels.regroup import MOMENT
+from rekindle.kernels.settle import distinct_at_every_stamp, from_until, groups_at_every_stamp
+from rekindle.kernels.waiting import Waiting
+from rekindle.traces.consolidate import consolidate
+from rekindle.traces.layout import TraceLayout
+from rekindle.traces.reader import TraceReader
+from rekindle.traces.values import Weight
+
+Row = tuple[int, int, int]
+"""A group, a value and a stamp."""
+Weighted = list[tuple[Row, int]]
+
+FIELDS = [("c0", pa.int64()), ("c1", pa.int64()), ("c2", pa.int32())]
+LAYOUT = TraceLayout((Weight(),), pa.schema(FIELDS))
+rows = st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 4))
+changes = st.lists(st.tuples(rows, st.integers(-2, 2)), max_size=8)
+
+
+def _arranged(weighted: Weighted, *, by_row: bool) -> pa.Table:
+    """As an arrangement that is stamped: by the row or by the group, then by the stamp."""
+    group, value, stamp = np.array([row for row, _ in weighted], dtype=np.int64).reshape(-1, 3).T
+    columns = {
+        "_key": group * 10 + value if by_row else group,
+        "_id0": value,
+        "_id1": stamp,
+        "_weight": np.array([weight for _, weight in weighted], dtype=np.int64),
+        "c0": group,
+        "c1": value,
+        "c2": stamp.astype(np.int32),
+    }
+    names = LAYOUT.schema.names
+    return consolidate(pa.table([columns[n] for n in names], names=names), LAYOUT)
+
+
+def _summed(table: pa.Table, names: list[str]) -> Counter[tuple[int, ...]]:
+    found: Counter[tuple[int, ...]] = Counter()
+    weights, *columns = (table.column(n).to_pylist() for n in ["_weight", *names])
+    for weight, *row in zip(weights, *columns, strict=True):
+        found[tuple(row)] += weight
+    return Counter({row: n for row, n in found.items() if n})
+
+
+@settings(max_examples=200, deadline=None)
+@given(changes, changes)
+def test_distinct_at_every_stamp_is_the_change_of_distinct(stored: Weighted, new: Weighted) -> None:
+    before = _arranged(stored, by_row=True)
+    change = _arranged(new, by_row=True)
+    found = distinct_at_every_stamp(change, TraceReader.of_tables(LAYOUT, [before]))
+    operator = Distinct(Source("t", Schema.of(g="int", v="int") + STAMPED), stamped=True)
+    old, later = ZSet(stored, INTEGERS), ZSet([*stored, *new], INTEGERS)
+    expected = apply_operator(operator, [later]) + -apply_operator(operator, [old])
+    assert _summed(found, ["c0", "c1", "c2"]) == Counter(dict(expected))
+
+
+@settings(max_examples=200, deadline=None)
+@given(changes, changes)
+def test_groups_hold_their_rows_at_every_stamp(stored: Weighted, new: Weighted) -> None:
+    """At a stamp and until the next, a group has the rows whose weights so far are positive."""
+    change = _arranged(new, by_row=False)
+    reader = TraceReader.of_tables(LAYOUT, [_arranged(stored, by_row=False)])
+    table = groups_at_every_stamp(change, reader)
+    touched = set(change.column("_key").to_pylist())
+    for moment, weighted in ((-1, stored), (1, [*stored, *new])):
+        totals: Counter[Row] = Counter()
+        for row, weight in weighted:
+            totals[row] += weight
+        mine = [r for r in table.to_pylist() if r[MOMENT] == moment]
+        for group in touched:
+            for stamp in range(5):
+                now = Counter(
+                    r["c1"]
+                    for r in mine
+                    if r["c0"] == group
+                    and r["c2"] <= stamp
+                    and (r["_until"] is None or stamp < r["_until"])
+                )
+                sums: Counter[int] = Counter()
+                for (g, value, at), weight in totals.items():
+                    if g == group and at <= stamp:
+                        sums[value] += weight
+                assert now == Counter({v: n for v, n in sums.items() if n > 0})
+
+
+def test_results_come_and_go() -> None:
+    names = ["_weight", "c0", "c1", "c2", "c3"]
+    given_ = pa.table([[1, -1], [7, 7], [0, 2], [2, None], [5, 6]], names=names)
+    found = from_until(given_, 1)
+    assert _summed(found, ["c0", "c1", "c2"]) == Counter(
+        {(7, 5, 0): 1, (7, 5, 2): -1, (7, 6, 2): -1}
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(changes, max_size=4))
+def test_waiting_changes_are_due_in_order_and_none_is_lost(batches: list[Weighted]) -> None:
+    waiting = Waiting({"r": LAYOUT})
+    total: Counter[tuple[int, ...]] = Counter()
+    for batch in batches:
+        waiting.add("r", _arranged(batch, by_row=True))
+        for (group, value, stamp), weight in batch:
+            total[group, value, stamp + 1] += weight
+    seen: Counter[tuple[int, ...]] = Counter()
+    last = 0
+    while (turn := waiting.next()) is not None:
+        assert turn.iteration > last
+        last = turn.iteration
+        due = _summed(turn.rows["r"], ["c0", "c1", "c2"])
+        assert {row[-1] for row in due} == {turn.iteration}
+        seen.update(due)
+    assert seen == Counter({row: n for row, n in total.items() if n})
