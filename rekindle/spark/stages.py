@@ -136,8 +136,14 @@ class Lowering:
             finish = measure.finish
             if not isinstance(finish, CatalystScalar):
                 raise RekindleError(f"Spark cannot finish the aggregate {measure.name}")
-            attributes.extend(finish.inputs)
-            outputs.append(Output(f"c{len(outputs)}", finish.expression, measure.type))
+            # Two sums may share one expression: each reads buffers of its own.
+            buffers = [
+                self.catalyst.attribute(str(a.name()), type_text(a.dataType()))
+                for a in finish.inputs
+            ]
+            attributes.extend(buffers)
+            expression = self._rebase(finish, buffers)
+            outputs.append(Output(f"c{len(outputs)}", expression, measure.type))
         return Rowwise(tuple(attributes), None, tuple(outputs))
 
     def _by_positions(self, schema: Schema, key: tuple[int, ...]) -> Rowwise:

@@ -107,3 +107,14 @@ def test_a_subquery_of_two_rows_is_an_error_and_changes_nothing(pairs: Database)
     with refused(pairs, RekindleError, "more than one row"):
         pairs.sql("INSERT INTO u VALUES (1, 6)")
     assert rows(pairs, "v") == collected(pairs.recompute("v"))
+
+
+def test_two_sums_of_one_type_are_found_again(warehouse: str, spark: SparkSession) -> None:
+    """Their last expressions are equal and are stored once; their buffers are not the same."""
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.sql("CREATE TABLE t (k INT, a INT, b INT)")
+        db.create_view("v", "SELECT k, sum(a) AS x, sum(b) AS y, count(a) AS n FROM t GROUP BY k")
+        db.sql("INSERT INTO t VALUES (1, 2, 30), (1, 4, 50)")
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.sql("INSERT INTO t VALUES (1, 1, 1)")
+        assert rows(db, "v") == bag([(1, 7, 81, 3)])
