@@ -40,7 +40,7 @@ from rekindle.traces.segment import Run
 from rekindle.traces.store import Durability, Store
 from rekindle.traces.trace import Trace, advance, fuel_for
 
-INLINE_ROWS = 1_000_000
+INLINE_ROWS = 500_000
 DECIDED_ROWS = 1_000
 """A change of fewer rows is followed without asking what else it could cost."""
 GRACE_EPOCHS = 16
