@@ -81,10 +81,7 @@ def parts(
     """
     reached = _reached(circuit, changes)
     moved = {key: size.rows for key, size in changes.items()}
-    follow = {
-        node.id: _follow(node, circuit, moved, stored, fanouts.get(node.id, 1.0))
-        for node in reached
-    }
+    follow = {node.id: _follow(node, moved, stored, fanouts.get(node.id, 1.0)) for node in reached}
     found = []
     for nodes in _apart(reached):
         if any(isinstance(node, Recur) for node in nodes):
@@ -119,22 +116,27 @@ def _reached(circuit: Circuit, changes: Iterable[str]) -> list[Node]:
 
 def _apart(nodes: Iterable[Node]) -> list[list[Node]]:
     """The nodes, those together that read one another."""
+    leaders: dict[str, str] = {}
+
+    def leader(key: str) -> str:
+        while leaders[key] != key:
+            leaders[key] = leaders[leaders[key]]
+            key = leaders[key]
+        return key
+
+    listed = list(nodes)
+    for node in listed:
+        leaders[node.id] = node.id
+        for key in node.inputs:
+            if key in leaders:
+                leaders[leader(key)] = node.id
     groups: dict[str, list[Node]] = {}
-    for node in nodes:
-        joined = {id(groups[key]): groups[key] for key in node.inputs if key in groups}
-        merged = [earlier for group in joined.values() for earlier in group] + [node]
-        for member in merged:
-            groups[member.id] = merged
-    return list({id(group): group for group in groups.values()}.values())
+    for node in listed:
+        groups.setdefault(leader(node.id), []).append(node)
+    return list(groups.values())
 
 
-def _follow(
-    node: Node,
-    circuit: Circuit,
-    moved: dict[str, int],
-    stored: Mapping[str, int],
-    fanout: float,
-) -> int:
+def _follow(node: Node, moved: dict[str, int], stored: Mapping[str, int], fanout: float) -> int:
     """The rows that a node touches to follow; notes in `moved` how many it gives."""
     match node:
         case Arrangement() | View() | Recur():

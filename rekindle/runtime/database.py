@@ -56,7 +56,13 @@ class Database:
     """Tables, views over them, and the transactions that change both. Made by `connect`."""
 
     def __init__(
-        self, path: str, spark: SparkSession | None, *, writable: bool, retain: int | None
+        self,
+        path: str,
+        spark: SparkSession | None,
+        *,
+        writable: bool,
+        retain: int | None,
+        partitions: int | None = None,
     ) -> None:
         self.path = path
         store = Store(path if "://" in path else os.path.abspath(path))
@@ -73,7 +79,7 @@ class Database:
             self.spark = local_session() if spark is None else spark
             self._catalyst = Catalyst(self.spark)
             self._leaves = Leaves(self._catalyst)
-            self._frames = Frames(self._catalyst)
+            self._frames = Frames(self._catalyst, partitions)
             self._channel = Channel(self._catalyst)
             plans = Plans(Lowering(self._catalyst), self._channel)
             self._engine = Engine(store, log, state, plans, self._frames)
@@ -543,6 +549,6 @@ def connect(
         raise DefinitionError(
             f"partitions must be a power of two, not {partitions}", hint="such as 1, 8 or 64"
         )
-    database = Database(str(path), spark, writable=mode == "write", retain=retain)
-    database._frames.fixed = partitions
-    return database
+    return Database(
+        str(path), spark, writable=mode == "write", retain=retain, partitions=partitions
+    )

@@ -110,10 +110,14 @@ class DistributedStep:
         return result
 
     def _iterate(self, scope: Scope, result: StepResult) -> None:
-        """A recursion runs in the driver: its iterations are many and mostly small."""
+        """A recursion runs in the driver: its iterations are many and mostly small.
+
+        There is nowhere else for it to go, so no size is too large.
+        """
         read = {key for node in scope.members for key in node.inputs if key in self._rows}
         outside = {key: self._changed_rows(self._context.circuit.nodes[key]) for key in read}
-        changed = InlineStep(self._plans, self._context).iterate(scope, outside, result)
+        step = InlineStep(self._plans, self._context, most_rows=None)
+        changed = step.iterate(scope, outside, result)
         for key, table in changed.items():
             if len(table):
                 run = write_table(self._context, key, table)

@@ -43,10 +43,9 @@ Examination = Callable[[Iterator[pa.Table]], Iterator[pa.Table]]
 class Frames:
     """DataFrames of one session."""
 
-    def __init__(self, catalyst: Catalyst) -> None:
+    def __init__(self, catalyst: Catalyst, partitions: int | None = None) -> None:
         self.catalyst = catalyst
-        self.fixed: int | None = None
-        """The number of partitions, where the user chose it."""
+        self._chosen = partitions
 
     # ---- stages ----------------------------------------------------------------------------
 
@@ -127,8 +126,8 @@ class Frames:
 
     def partitions(self, rows: int) -> int:
         """How many partitions to cut work on so many rows into; a power of two."""
-        if self.fixed is not None:
-            return self.fixed
+        if self._chosen is not None:
+            return self._chosen
         cores = self.catalyst.spark.sparkContext.defaultParallelism
         wanted = max(cores, rows // ROWS_PER_PARTITION)
         return 1 << max(1, (wanted - 1).bit_length())

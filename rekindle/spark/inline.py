@@ -60,9 +60,12 @@ SIDES = {Side.LEFT: ChangeSide.LEFT, Side.RIGHT: ChangeSide.RIGHT}
 class InlineStep:
     """Runs one step on tables in memory."""
 
-    def __init__(self, plans: Plans, context: StepContext) -> None:
+    def __init__(
+        self, plans: Plans, context: StepContext, most_rows: int | None = MAXIMUM_JOIN_ROWS
+    ) -> None:
         self._plans = plans
         self._context = context
+        self._most_rows = most_rows
         self._changes: dict[str, pa.Table] = {}
         self._states: dict[str, pa.Table] = {}
         self._past: dict[str, list[pa.Table]] = {}
@@ -215,7 +218,7 @@ class InlineStep:
         rows = 0
         for table in join_batches(change, reader, SIDES[node.change_side]):
             rows += len(table)
-            if rows > MAXIMUM_JOIN_ROWS:
+            if self._most_rows is not None and rows > self._most_rows:
                 raise TooLargeError(f"a join of this step gives more than {rows} rows")
             tables.append(table)
         return with_positional_names(pa.concat_tables(tables)) if tables else None
@@ -251,7 +254,7 @@ class InlineStep:
         else:
             after = self._before(node.arrangement, [change])
             rows = touched_groups(change, before, after, node.first)
-        if len(rows) > MAXIMUM_JOIN_ROWS:
+        if self._most_rows is not None and len(rows) > self._most_rows:
             raise TooLargeError(f"the touched groups of this step have {len(rows)} rows")
         schema = arrangement.schema
         parts = []
