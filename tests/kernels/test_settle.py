@@ -107,20 +107,23 @@ def test_results_come_and_go() -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(changes, max_size=4))
-def test_waiting_changes_are_due_in_order_and_none_is_lost(batches: list[Weighted]) -> None:
-    waiting = Waiting({"r": LAYOUT})
-    total: Counter[tuple[int, ...]] = Counter()
-    for batch in batches:
-        waiting.add("r", _arranged(batch, by_row=True))
+@given(st.lists(st.tuples(st.sampled_from("rs"), changes), max_size=5))
+def test_waiting_changes_are_due_in_order_and_none_is_lost(
+    batches: list[tuple[str, Weighted]],
+) -> None:
+    waiting = Waiting({"r": LAYOUT, "s": LAYOUT})
+    total: Counter[tuple[object, ...]] = Counter()
+    for name, batch in batches:
+        waiting.add(name, _arranged(batch, by_row=True))
         for (group, value, stamp), weight in batch:
-            total[group, value, stamp + 1] += weight
-    seen: Counter[tuple[int, ...]] = Counter()
+            total[name, group, value, stamp + 1] += weight
+    seen: Counter[tuple[object, ...]] = Counter()
     last = 0
     while (turn := waiting.next()) is not None:
         assert turn.iteration > last
         last = turn.iteration
-        due = _summed(turn.rows["r"], ["c0", "c1", "c2"])
-        assert {row[-1] for row in due} == {turn.iteration}
-        seen.update(due)
+        for name, rows_due in turn.rows.items():
+            for row, weight in _summed(rows_due, ["c0", "c1", "c2"]).items():
+                assert row[-1] == turn.iteration
+                seen[name, *row] += weight
     assert seen == Counter({row: n for row, n in total.items() if n})
