@@ -8,6 +8,8 @@ columns, where one DataFrame on local rows costs about 40 ms whatever its size.
 A filter does not drop its rows inside the JVM: it sets their weight to zero, and everything after
 it is evaluated only where the weight is not zero, so that an expression which fails on rows that a
 filter excludes (`a / b` after `b <> 0`) is never run on them. The rows are dropped on return.
+
+Stages that only move and hash columns are not worth the way to the JVM (`columnar.py`).
 """
 
 from __future__ import annotations
@@ -139,7 +141,11 @@ class Segment:
         rowwise: list[Rowwise] = []
         for stage in stages:
             if isinstance(stage, Rowwise):
-                rowwise.append(stage)
+                if stage.columnar is not None:
+                    self._flush(rowwise)
+                    self._steps.append(stage.columnar.run)
+                else:
+                    rowwise.append(stage)
                 continue
             opened = is_explodable(stage.generator)
             if opened:

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rekindle.calculus.scalars import Call, Column, Literal, Scalar
-from rekindle.calculus.schema import Schema
+from rekindle.calculus.schema import Field, Schema
 from rekindle.circuit.nodes import Arrangement, Constant, Group, Keeping, Nulls, Recur, Table, View
 from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, type_text
 from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScalar
-from rekindle.spark.hashing import hashes, key_hash
+from rekindle.spark import columnar
+from rekindle.spark.columnar import Columnar, Hashed, Taken, Widened
+from rekindle.spark.hashing import KEY_SEED, SEEDS, hashes, key_hash
 from rekindle.spark.types import data_type
 
 WEIGHT = "_weight"
@@ -38,11 +40,15 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Rowwise:
-    """Rows of `attributes` on which `predicate` holds, as `outputs`."""
+    """Rows of `attributes` on which `predicate` holds, as `outputs`.
+
+    `columnar` does the same without the JVM, where it only moves and hashes columns.
+    """
 
     attributes: tuple[JavaObject, ...]
     predicate: JavaObject | None
     outputs: tuple[Output, ...]
+    columnar: Columnar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,8 @@ class Lowering:
             case Project():
                 scalars = [scalar for _, scalar in stage.outputs]
                 attributes = self._attributes(scalars, schema)
-                return Rowwise(attributes, None, self._outputs(scalars, attributes))
+                outputs = self._outputs(scalars, attributes)
+                return Rowwise(attributes, None, outputs, columnar.projection(scalars))
             case Where():
                 attributes = self._attributes([stage.predicate], schema)
                 predicate = self._expression(stage.predicate, attributes)
@@ -124,7 +131,11 @@ class Lowering:
         ]
         if stage.residual is not None:
             conditions.append(self._expression(stage.residual, attributes))
-        return Rowwise(attributes, self.catalyst.conjunction(conditions), _same(attributes))
+        plain = None
+        if stage.residual is None:
+            plain = columnar.match(stage.left_keys, stage.right_keys, width, len(schema))
+        predicate = self.catalyst.conjunction(conditions)
+        return Rowwise(attributes, predicate, _same(attributes), plain)
 
     def _finish(self, stage: Finish) -> Rowwise:
         attributes = list(self.fresh(stage.keys))
@@ -160,7 +171,14 @@ class Lowering:
         hash_ = first
         if key:
             hash_ = key_hash(self.catalyst, [attributes[i] for i in key], [types[i] for i in key])
-        return Rowwise(attributes, None, (*_same(attributes), *_identity(hash_, first, second)))
+        keys = columnar.key_positions([_column(schema, i) for i in key])
+        plain = None
+        if keys is not None:
+            rows = _hashed(range(len(schema)))
+            place = Hashed(keys, KEY_SEED) if key else rows[0]
+            plain = columnar.identified(schema, place, *rows)
+        outputs = (*_same(attributes), *_identity(hash_, first, second))
+        return Rowwise(attributes, None, outputs, plain)
 
     def _by_keys(self, keys: tuple[Scalar, ...], node: Arrangement) -> Rowwise:
         schema = node.schema
@@ -178,7 +196,8 @@ class Lowering:
         # still tell rows apart.
         place = first if node.order is None else attributes[node.order]
         outputs = (*_same(attributes), *_identity(hash_, place, second))
-        return Rowwise(attributes, self.catalyst.conjunction(present), outputs)
+        predicate = self.catalyst.conjunction(present)
+        return Rowwise(attributes, predicate, outputs, _plainly_by_keys(keys, node))
 
     def _stamped(self, node: Arrangement) -> Rowwise:
         """Rows told apart by all columns but the last, which is a stamp and orders them."""
@@ -190,7 +209,8 @@ class Lowering:
             keys = [self._expression(key, attributes) for key in node.keys]
             first = key_hash(self.catalyst, keys, [data_type(key.type) for key in node.keys])
         place = self.catalyst.cast(stamp, self.catalyst.data_type("bigint"))
-        return Rowwise(attributes, None, (*_same(attributes), *_identity(first, second, place)))
+        outputs = (*_same(attributes), *_identity(first, second, place))
+        return Rowwise(attributes, None, outputs, _plainly_stamped(node))
 
     def _group(
         self, scalars: Sequence[Scalar], keys: int, schema: Schema
@@ -211,9 +231,15 @@ class Lowering:
             Output(column.name, attribute, column.type)
             for column, attribute in zip(columns, inner, strict=True)
         )
+        named = [column.name for column in columns]
         return (
-            Rowwise(attributes, None, tuple(columns)),
-            Rowwise(inner, None, (*same, *_identity(first, first, second))),
+            Rowwise(attributes, None, tuple(columns), columnar.projection(scalars, named)),
+            Rowwise(
+                inner,
+                None,
+                (*same, *_identity(first, first, second)),
+                _plainly_grouped(scalars, keys, named),
+            ),
         )
 
     def fresh(self, schema: Schema) -> tuple[JavaObject, ...]:
@@ -275,6 +301,45 @@ class Lowering:
             if source.exprId().id() != target.exprId().id()
         }
         return self.catalyst.rebased(scalar.expression, moved) if moved else scalar.expression
+
+
+def _column(schema: Schema, position: int) -> Column:
+    field = schema.fields[position]
+    return Column(position, field.type, field.nullable)
+
+
+def _hashed(positions: Iterable[int]) -> tuple[Hashed, Hashed]:
+    found = tuple(positions)
+    return Hashed(found, SEEDS[0]), Hashed(found, SEEDS[1])
+
+
+def _plainly_by_keys(keys: tuple[Scalar, ...], node: Arrangement) -> Columnar | None:
+    positions = columnar.key_positions(keys)
+    if positions is None:
+        return None
+    first, second = _hashed(range(len(node.schema)))
+    place = first if node.order is None else Taken(node.order)
+    left_out = node.nulls is Nulls.LEFT_OUT
+    present = [i for i, key in zip(positions, keys, strict=True) if key.nullable and left_out]
+    key = Hashed(positions, KEY_SEED)
+    return columnar.identified(node.schema, key, place, second, present)
+
+
+def _plainly_stamped(node: Arrangement) -> Columnar | None:
+    stamp = len(node.schema) - 1
+    first, second = _hashed(range(stamp))
+    if node.keys is not None:
+        positions = columnar.key_positions(node.keys)
+        if positions is None:
+            return None
+        first = Hashed(positions, KEY_SEED)
+    return columnar.identified(node.schema, first, second, Widened(stamp))
+
+
+def _plainly_grouped(scalars: Sequence[Scalar], keys: int, names: list[str]) -> Columnar | None:
+    fields = [Field(name, s.type, s.nullable) for name, s in zip(names, scalars, strict=True)]
+    first, second = _hashed(range(keys))
+    return columnar.identified(Schema(tuple(fields)), first, first, second, names=names)
 
 
 def _same(attributes: Sequence[JavaObject]) -> tuple[Output, ...]:

@@ -1,0 +1,87 @@
+"""Hashes computed on Arrow columns are Spark's, number by number."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Column, SparkSession
+
+from rekindle.frontends.spark_sql.jvm import Catalyst
+from rekindle.kernels.xxhash import row_hashes
+from rekindle.spark.hashing import SEEDS, hashes
+from rekindle.spark.types import arrow_type, data_type
+
+ROWS = 400
+_random = random.Random(11)
+
+
+def _text(longest: int) -> str:
+    return "".join(_random.choice("aé漢😀 0") for _ in range(_random.randrange(longest)))
+
+
+VALUES: dict[str, Callable[[], Any]] = {
+    "boolean": lambda: _random.random() < 0.5,
+    "tinyint": lambda: _random.randrange(-128, 128),
+    "smallint": lambda: _random.randrange(-(2**15), 2**15),
+    "int": lambda: _random.choice([-(2**31), 2**31 - 1, -1, 0, _random.randrange(2**31)]),
+    "bigint": lambda: _random.choice([-(2**63), 2**63 - 1, -1, _random.randrange(2**62)]),
+    "float": lambda: _random.choice([0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, -2.25]),
+    "double": lambda: _random.choice([0.0, -0.0, math.nan, math.inf, 5e-324, _random.random()]),
+    "decimal(18,3)": lambda: decimal.Decimal(_random.randrange(-(10**17), 10**17)).scaleb(-3),
+    "decimal(5,2)": lambda: decimal.Decimal(_random.randrange(-99999, 99999)).scaleb(-2),
+    "string": lambda: _text(_random.choice([3, 9, 40, 120])),
+    "binary": lambda: _text(40).encode(),
+    "date": lambda: dt.date(1500, 1, 1) + dt.timedelta(_random.randrange(300_000)),
+    "timestamp": lambda: (
+        dt.datetime(1900, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=_random.randrange(2**52))
+    ),
+    "timestamp_ntz": lambda: (
+        dt.datetime(1900, 1, 1) + dt.timedelta(microseconds=_random.randrange(2**52))
+    ),
+}
+
+
+def _column(type_: str, nulls: float) -> pa.Array:
+    values = [None if _random.random() < nulls else VALUES[type_]() for _ in range(ROWS)]
+    return pa.array(values, arrow_type(data_type(type_)))
+
+
+def _by_spark(spark: SparkSession, types: list[str], table: pa.Table) -> list[list[int]]:
+    frame = spark.createDataFrame(table)
+    attributes = frame._jdf.queryExecution().analyzed().output()
+    catalyst = Catalyst(spark)
+    expressions = [attributes.apply(i) for i in range(len(types))]
+    found = hashes(catalyst, expressions, [data_type(t) for t in types])
+    column_of = catalyst.class_("org.apache.spark.sql.classic.ExpressionUtils").column
+    rows = frame.select(*(Column(column_of(one)) for one in found)).collect()
+    return [[row[i] for row in rows] for i in range(2)]
+
+
+@pytest.mark.parametrize("nulls", [0.0, 0.3], ids=["present", "missing"])
+def test_hashes_of_every_type_together_are_sparks(spark: SparkSession, nulls: float) -> None:
+    types = list(VALUES)
+    _random.shuffle(types)
+    table = pa.table({f"c{i}": _column(t, nulls) for i, t in enumerate(types)})
+    given = row_hashes(table.columns, SEEDS, ROWS)
+    assert [column.to_pylist() for column in given] == _by_spark(spark, types, table)
+
+
+@pytest.mark.parametrize("type_", ["string", "double", "decimal(18,3)", "boolean"])
+def test_a_slice_is_hashed_as_its_rows(type_: str) -> None:
+    column = _column(type_, 0.2)
+    whole = row_hashes([column], SEEDS, ROWS)[0].to_pylist()
+    part = row_hashes([column.slice(17, 100)], SEEDS, 100)[0].to_pylist()
+    assert part == whole[17:117]
+
+
+def test_no_columns_are_hashed_as_a_constant(spark: SparkSession) -> None:
+    expected = spark.sql("SELECT xxhash64(0)").first()
+    assert expected is not None
+    assert row_hashes([], SEEDS, 3)[0].to_pylist() == [expected[0]] * 3
