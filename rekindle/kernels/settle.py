@@ -20,9 +20,10 @@ from rekindle.traces.arrays import (
     Int64s,
     identity_columns,
     integers,
+    ranges,
     single_chunk,
 )
-from rekindle.traces.consolidate import consolidate, distinct_keys
+from rekindle.traces.consolidate import consolidate, distinct_keys, key_starts
 from rekindle.traces.reader import TraceReader
 
 UNTIL = "_until"
@@ -72,11 +73,20 @@ def groups_at_every_stamp(change: Any, before: TraceReader) -> Any:
 
     `_moment` is -1 for the groups before the change and 1 after it, as in `touched_groups`; then
     come the columns without the stamp, the iteration, and the next one at which the group changes
-    (NULL for the last). A row occurs as often as its multiplicity then says.
+    (NULL for the last). A row occurs as often as its multiplicity then says. Before its first
+    changed iteration a group is what it was, so it is told from that one on.
     """
     old, _ = before.probe(distinct_keys(change))
     new = consolidate(pa.concat_tables([old, change]), before.layout)
-    return pa.concat_tables([_at_stamps(old, -1), _at_stamps(new, 1)])
+    since = _first_stamps(change)
+    return pa.concat_tables([_at_stamps(old, -1, since), _at_stamps(new, 1, since)])
+
+
+def _first_stamps(change: Any) -> tuple[Int64s, Int64s]:
+    """The keys of an arranged change, and the least stamp of each."""
+    key, _, stamp = identity_columns(change)
+    starts = key_starts(key)
+    return key[starts], np.minimum.reduceat(stamp, starts) if len(starts) else stamp
 
 
 def from_until(results: Any, keys: int) -> Any:
@@ -103,48 +113,37 @@ def _schema(payload: list[Any]) -> Any:
     return pa.schema([pa.field(MOMENT, pa.int64()), *payload[:-1], *marks])
 
 
-def _at_stamps(rows: Any, moment: int) -> Any:
+def _at_stamps(rows: Any, moment: int, since: tuple[Int64s, Int64s]) -> Any:
     payload = [field for field in rows.schema if not field.name.startswith("_")]
     schema = _schema(payload)
     if not len(rows):
         return schema.empty_table()
     key, row, stamp = identity_columns(rows)
+    stamp = np.maximum(stamp, since[1][np.searchsorted(since[0], key)])
     # The iterations of each group, ascending, and where those of a row's group begin and end.
-    pairs = np.unique(np.stack([key, stamp], axis=1), axis=0)
-    group, times = pairs[:, 0], pairs[:, 1]
-    ends = np.searchsorted(group, key, side="right")
-    starts = _places(group, times, key, stamp)
-    counts = ends - starts
+    group = np.cumsum(np.append(False, key[1:] != key[:-1]))
+    span = int(stamp.max()) + 1
+    times = np.unique(group * span + stamp)
+    starts = np.searchsorted(times, group * span + stamp)
+    counts = np.searchsorted(times, (group + 1) * span) - starts
     which = np.repeat(np.arange(len(key)), counts)
-    place = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-    place = place + np.repeat(starts, counts)
+    place = ranges(starts, counts)
     order = np.lexsort((row[which], place))
     which, place = which[order], place[order]
-    begins = np.ones(len(which), dtype=bool)
-    begins[1:] = (place[1:] != place[:-1]) | (row[which[1:]] != row[which[:-1]])
-    first = np.flatnonzero(begins)
+    first = np.flatnonzero(_begins(place, row[which]))
     weights = np.add.reduceat(integers(rows.column(WEIGHT))[which], first)
-    weights = np.maximum(weights, 0)
-    repeated = np.repeat(first, weights)
+    repeated = np.repeat(first, np.maximum(weights, 0))
     taken, at = which[repeated], place[repeated]
-    until = np.append(times[1:], 0)
-    last = np.append(group[1:] != group[:-1], True)
+    until = np.append(times[1:], 0) % span
+    last = np.append(times[1:] // span != times[:-1] // span, True)
     indices = pa.array(taken)
     columns = [single_chunk(rows.column(f.name)).take(indices) for f in payload[:-1]]
     return pa.Table.from_arrays(
         [
             pa.array(np.full(len(taken), moment, dtype=np.int64)),
             *columns,
-            pa.array(times[at].astype(np.int32)),
+            pa.array((times[at] % span).astype(np.int32)),
             pa.array(until[at].astype(np.int32), mask=last[at]),
         ],
         schema=schema,
     )
-
-
-def _places(group: Int64s, times: Int64s, key: Int64s, stamp: Int64s) -> Int64s:
-    """Where each (key, stamp) stands among the sorted pairs (group, times)."""
-    groups = np.unique(group)
-    span = int(times.max()) + 1
-    pairs = np.searchsorted(groups, group) * span + times
-    return np.searchsorted(pairs, np.searchsorted(groups, key) * span + stamp)

@@ -1,9 +1,8 @@
-"""Stages that only move columns and hash them, on Arrow columns and without the JVM.
+"""Stages on Arrow columns, without the JVM, where they only need what Arrow and numpy have.
 
 Much of what joins, arrangements and recursions do to a row is to compare two columns, leave some
 out and hash the rest. A call into the JVM costs milliseconds whatever the size, and more than the
-work itself for many rows; these few shapes are done in the driver instead. Everything else is
-Spark's (`segment.py`).
+work itself for many rows. Every other stage is Spark's (`segment.py`).
 """
 
 from __future__ import annotations
@@ -15,177 +14,113 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rekindle.calculus.scalars import Call, Column, Literal, Scalar
-from rekindle.calculus.schema import Schema
+from rekindle.calculus.scalars import Column, Scalar
+from rekindle.frontends.spark_sql.jvm import JavaObject
 from rekindle.kernels.xxhash import is_hashable, row_hashes
 from rekindle.spark.types import arrow_type, data_type
+from rekindle.spark.vectors import COMPARED, Vector, Vectors
 from rekindle.traces.arrays import WEIGHT
-
-_COMPARED = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp")
-"""Types whose values Spark compares as Arrow does; zeros and NaNs of floats it does not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """The column at a position."""
-
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Widened:
-    """The integers at a position, as bigint."""
-
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """One value in every row."""
-
-    value: bool | int | str
-    type: str
-
-
-@dataclass(frozen=True, slots=True)
-class Latest:
-    """The greatest of some columns without NULLs."""
-
-    positions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """The hash of some columns by a seed."""
+    """The hash, by a seed, of the outputs at some positions."""
 
     positions: tuple[int, ...]
     seed: int
 
 
-Plain: TypeAlias = Taken | Widened | Fixed | Latest | Hashed
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The output at a position, as bigint."""
+
+    position: int
+
+
+Mark: TypeAlias = Hashed | Copied
+Identity: TypeAlias = tuple[Mark, Mark, Mark]
+"""How `_key`, `_id0` and `_id1` come from the outputs before them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columnar:
-    """Rows whose columns are pairwise `equal` and `present`, as named `outputs`."""
+    """The rows on which `predicate` holds, as named `outputs`, and an identity for each."""
 
-    outputs: tuple[tuple[str, Plain], ...]
-    equal: tuple[tuple[int, int], ...] = ()
-    present: tuple[int, ...] = ()
+    names: tuple[str, ...]
+    predicate: Vector | None
+    outputs: tuple[Vector, ...]
+    identity: Identity | None
 
     def run(self, table: pa.Table) -> pa.Table:
         """The rows of a table of `_weight` and columns."""
+        if self.predicate is not None:
+            table = table.filter(_expanded(self.predicate(table.columns[1:]), len(table)))
         columns = table.columns[1:]
-        kept = _kept(columns, self)
-        if kept is not None:
-            table = table.filter(kept)
-            columns = table.columns[1:]
-        hashed = _hashes(self, columns, len(table))
-        given = [
-            hashed[plain] if isinstance(plain, Hashed) else _column(plain, columns, len(table))
-            for _, plain in self.outputs
-        ]
-        names = [WEIGHT, *(name for name, _ in self.outputs)]
-        return pa.Table.from_arrays([table.column(0), *given], names=names)
+        given = [_expanded(output(columns), len(table)) for output in self.outputs]
+        marks = [] if self.identity is None else _marks(self.identity, given, len(table))
+        return pa.Table.from_arrays([table.column(0), *given, *marks], names=[WEIGHT, *self.names])
 
 
-def _kept(columns: Sequence[Any], stage: Columnar) -> Any | None:
-    found = [pc.equal(columns[left], columns[right]) for left, right in stage.equal]
-    found += [pc.is_valid(columns[i]) for i in stage.present if columns[i].null_count]
+def _expanded(value: Any, rows: int) -> Any:
+    return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
+
+
+def _marks(identity: Identity, columns: Sequence[Any], rows: int) -> list[Any]:
+    """The marks of all rows; hashes of the same columns are computed together."""
+    seeds: dict[tuple[int, ...], list[int]] = {}
+    for mark in identity:
+        if isinstance(mark, Hashed) and mark.seed not in seeds.setdefault(mark.positions, []):
+            seeds[mark.positions].append(mark.seed)
+    found = {}
+    for positions, wanted in seeds.items():
+        arrays = row_hashes([columns[i] for i in positions], wanted, rows)
+        for seed, array in zip(wanted, arrays, strict=True):
+            found[Hashed(positions, seed)] = array
+    return [
+        found[mark] if isinstance(mark, Hashed) else pc.cast(columns[mark.position], pa.int64())
+        for mark in identity
+    ]
+
+
+def columnar(
+    attributes: Sequence[JavaObject],
+    predicate: JavaObject | None,
+    outputs: Sequence[tuple[str, JavaObject]],
+    identity: Identity | None,
+) -> Columnar | None:
+    """The stage, if all of it has a shape that is known here."""
+    columns = outputs if identity is None else outputs[: -len(identity)]
+    vectors = Vectors(attributes)
     kept = None
-    for mask in found:
-        kept = mask if kept is None else pc.and_(kept, mask)
-    return kept
-
-
-def _column(plain: Taken | Widened | Fixed | Latest, columns: Sequence[Any], rows: int) -> Any:
-    match plain:
-        case Taken():
-            return columns[plain.position]
-        case Widened():
-            return pc.cast(columns[plain.position], pa.int64())
-        case Fixed():
-            return pa.repeat(pa.scalar(plain.value, arrow_type(data_type(plain.type))), rows)
-        case Latest():
-            return pc.max_element_wise(*(columns[i] for i in plain.positions))
-
-
-def _hashes(stage: Columnar, columns: Sequence[Any], rows: int) -> dict[Hashed, pa.Array]:
-    """The hashes that a stage gives; those of the same columns are computed together."""
-    together: dict[tuple[int, ...], list[Hashed]] = {}
-    for _, plain in stage.outputs:
-        if isinstance(plain, Hashed) and plain not in together.setdefault(plain.positions, []):
-            together[plain.positions].append(plain)
-    found: dict[Hashed, pa.Array] = {}
-    for positions, wanted in together.items():
-        arrays = row_hashes([columns[i] for i in positions], [h.seed for h in wanted], rows)
-        found |= dict(zip(wanted, arrays, strict=True))
-    return found
-
-
-def plain(scalar: Scalar) -> Plain | None:
-    """The scalar as something that moves columns, if it is that."""
-    match scalar:
-        case Column():
-            return Taken(scalar.position)
-        case Literal() if isinstance(scalar.value, bool | int | str):
-            return Fixed(scalar.value, scalar.type)
-        case Call(function="greatest"):
-            positions = [a.position for a in scalar.arguments if isinstance(a, Column)]
-            return Latest(tuple(positions)) if len(positions) == len(scalar.arguments) else None
-    return None
-
-
-def projection(scalars: Sequence[Scalar], names: Sequence[str] | None = None) -> Columnar | None:
-    """The stage that gives these scalars, as c0, c1... or by the given names."""
-    found = [value for value in map(plain, scalars) if value is not None]
-    if len(found) < len(scalars):
-        return None
-    names = names or [f"c{i}" for i in range(len(found))]
-    return Columnar(tuple(zip(names, found, strict=True)))
-
-
-def match(
-    left_keys: Sequence[Scalar], right_keys: Sequence[Scalar], left_width: int, width: int
-) -> Columnar | None:
-    """The stage that keeps pairs of rows whose keys are equal."""
-    equal = []
-    for left, right in zip(left_keys, right_keys, strict=True):
-        if not (isinstance(left, Column) and isinstance(right, Column)):
+    if predicate is not None:
+        kept = vectors.vector(predicate)
+        if kept is None:
             return None
-        if left.type != right.type or left.type not in _COMPARED:
+    found = []
+    for _, expression in columns:
+        output = vectors.vector(expression)
+        if output is None:
             return None
-        equal.append((left.position, left_width + right.position))
-    return Columnar(_all(width), tuple(equal))
+        found.append(output)
+    return Columnar(tuple(name for name, _ in outputs), kept, tuple(found), identity)
 
 
-def identified(
-    schema: Schema,
-    key: Plain,
-    first: Plain,
-    second: Plain,
-    present: Sequence[int] = (),
-    names: Sequence[str] | None = None,
-) -> Columnar | None:
-    """The stage that adds `_key`, `_id0` and `_id1` to the columns, which it may name."""
-    named = (("_key", key), ("_id0", first), ("_id1", second))
-    hashed = {i for _, value in named if isinstance(value, Hashed) for i in value.positions}
-    if not all(_is_hashable(schema.fields[i].type) for i in hashed):
+def identity_of(types: Sequence[str], *marks: Mark | None) -> Identity | None:
+    """The identity of rows of such types, if it can be computed here."""
+    key, first, second = marks
+    if key is None or first is None or second is None:
         return None
-    columns = _all(len(schema), names)
-    return Columnar((*columns, *named), present=tuple(present))
-
-
-def key_positions(keys: Sequence[Scalar]) -> tuple[int, ...] | None:
-    """Where the keys stand, if they are columns of which equal ones have equal hashes."""
-    found = [key.position for key in keys if isinstance(key, Column) and key.type in _COMPARED]
-    return tuple(found) if len(found) == len(keys) else None
+    hashed = {
+        i for mark in (key, first, second) if isinstance(mark, Hashed) for i in mark.positions
+    }
+    return (key, first, second) if all(_is_hashable(types[i]) for i in hashed) else None
 
 
 def _is_hashable(type_: str) -> bool:
     return "collate" not in type_ and is_hashable(arrow_type(data_type(type_)))
 
 
-def _all(width: int, names: Sequence[str] | None = None) -> tuple[tuple[str, Plain], ...]:
-    names = names or [f"c{i}" for i in range(width)]
-    return tuple((name, Taken(i)) for i, name in enumerate(names))
+def hashed_key(keys: Sequence[Scalar], seed: int) -> Hashed | None:
+    """The hash of keys that are columns, of types in which equal values have equal hashes."""
+    found = [key.position for key in keys if isinstance(key, Column) and key.type in COMPARED]
+    return Hashed(tuple(found), seed) if len(found) == len(keys) else None

@@ -5,13 +5,14 @@ Everything here is derived from the node alone and kept for as long as the node 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
 from rekindle.calculus.bodies import Measures
+from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import AggregateFunction, Measure
+from rekindle.calculus.terms import AggregateFunction, Body, Measure
 from rekindle.circuit.nodes import Group, Keeping, Node, Regroup
 from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
@@ -26,6 +27,7 @@ from rekindle.kernels.accumulators import (
     Extreme,
 )
 from rekindle.kernels.aggregate import aggregate_layout
+from rekindle.kernels.extremes import Extremes
 from rekindle.kernels.moments import Comoments, Moments
 from rekindle.kernels.regroup import MOMENT
 from rekindle.kernels.sums import (
@@ -43,6 +45,7 @@ from rekindle.spark.local_plan import LocalPlan, LocalPlans
 from rekindle.spark.segment import Channel, Segment
 from rekindle.spark.stages import WEIGHT, Generated, Lowered, Lowering
 from rekindle.spark.types import data_type, payload_schema
+from rekindle.spark.vectors import COMPARED
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.values import Weight
 
@@ -108,6 +111,27 @@ def _finish(measure: Measure) -> CatalystScalar:
     return measure.finish
 
 
+def extremes_of(body: Body, keys: Sequence[int], types: Sequence[str]) -> Extremes | None:
+    """The body as extremes that need no Spark: min and max of types that Arrow orders alike."""
+    if not isinstance(body, Measures) or not all(types[i] in COMPARED for i in keys):
+        return None
+    found = []
+    for measure in body.measures:
+        extreme = _EXTREMES.get(measure.function)
+        match measure.arguments:
+            case (Column() as column,) if extreme is not None and column.type in COMPARED:
+                found.append((column.position, extreme))
+            case _:
+                return None
+    return Extremes(tuple(keys), tuple(found))
+
+
+_EXTREMES = {
+    AggregateFunction.LEAST: Extreme.LEAST,
+    AggregateFunction.GREATEST: Extreme.GREATEST,
+}
+
+
 def buffer_names(group: Group) -> list[str]:
     """The buffer columns that Spark's last expressions read; some accumulators know more."""
     return [
@@ -139,7 +163,7 @@ class Plans:
         self.bodies = Bodies(lowering.catalyst)
         self._channel = channel
         self._local: LocalPlans | None = None
-        self._regroups: dict[str, LocalPlan] = {}
+        self._regroups: dict[str, LocalPlan | Extremes] = {}
         self._of_nothing: dict[str, pa.Table] = {}
         self._lowered: dict[tuple[str, str], list[Lowered]] = {}
         self._segments: dict[tuple[str, str], Segment] = {}
@@ -187,23 +211,28 @@ class Plans:
         )
         return lambda table: with_positional_names(plan.run(table))
 
-    def regroup(self, node: Regroup, rows: Schema) -> LocalPlan:
+    def regroup(self, node: Regroup, rows: Schema) -> LocalPlan | Extremes:
         """From the rows of touched groups to the weights and rows that they become."""
         if node.id not in self._regroups:
             # Over stamped rows a group is also one of an iteration, which lasts until another.
-            types = [*rows.types, "int"] if node.stamped else rows.types
-            attributes = self.bodies.attributes(types)
+            types = [*rows.types, "int"] if node.stamped else list(rows.types)
             last = len(types) - 1
             keys = (*node.keys, last - 1, last) if node.stamped else node.keys
-            given = list(node.schema.types)
-            if node.stamped:
-                given = [*given[: len(node.keys)], "int", "int", *given[len(node.keys) : -1]]
-            self._regroups[node.id] = self.local.prepare(
-                attributes,
-                lambda leaf: self.bodies.plan(node.body, keys, leaf, attributes),
-                ["bigint", *given],
+            self._regroups[node.id] = extremes_of(node.body, keys, types) or self._by_spark(
+                node, keys, types
             )
         return self._regroups[node.id]
+
+    def _by_spark(self, node: Regroup, keys: tuple[int, ...], types: list[str]) -> LocalPlan:
+        attributes = self.bodies.attributes(types)
+        given = list(node.schema.types)
+        if node.stamped:
+            given = [*given[: len(node.keys)], "int", "int", *given[len(node.keys) : -1]]
+        return self.local.prepare(
+            attributes,
+            lambda leaf: self.bodies.plan(node.body, keys, leaf, attributes),
+            ["bigint", *given],
+        )
 
     def of_nothing(self, node: Regroup, rows: Schema) -> pa.Table:
         """The columns c0, c1... that an aggregate without keys has over no rows."""

@@ -9,7 +9,7 @@ A filter does not drop its rows inside the JVM: it sets their weight to zero, an
 it is evaluated only where the weight is not zero, so that an expression which fails on rows that a
 filter excludes (`a / b` after `b <> 0`) is never run on them. The rows are dropped on return.
 
-Stages that only move and hash columns are not worth the way to the JVM (`columnar.py`).
+Stages of plain shapes are not worth the way to the JVM (`columnar.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import os
 import struct
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
+from rekindle.spark.columnar import columnar
 from rekindle.spark.explode import collection_stage, explode, is_explodable
 from rekindle.spark.failures import spark_error
 from rekindle.spark.stages import WEIGHT, Generated, Lowered, Output, Rowwise
@@ -115,16 +115,6 @@ class Channel:
         self._directory.cleanup()
 
 
-@dataclass(frozen=True, slots=True)
-class _Projection:
-    """Consecutive row-wise stages as one JVM function."""
-
-    function: JavaObject
-    source: JavaObject
-    target: JavaObject
-    drops: bool
-
-
 class Segment:
     """A list of lowered stages, ready to run on Arrow tables of `_weight` and columns."""
 
@@ -137,15 +127,11 @@ class Segment:
     ) -> None:
         self._catalyst = catalyst
         self._channel = channel
-        self._steps: list[_Projection | Callable[[pa.Table], pa.Table]] = []
+        self._steps: list[Callable[[pa.Table], pa.Table]] = []
         rowwise: list[Rowwise] = []
         for stage in stages:
             if isinstance(stage, Rowwise):
-                if stage.columnar is not None:
-                    self._flush(rowwise)
-                    self._steps.append(stage.columnar.run)
-                else:
-                    rowwise.append(stage)
+                self._add(stage, rowwise)
                 continue
             opened = is_explodable(stage.generator)
             if opened:
@@ -159,17 +145,32 @@ class Segment:
         for step in self._steps:
             if not len(table):
                 return None
-            if not isinstance(step, _Projection):
-                table = step(table)
-                continue
-            table = self._channel.map(table, step.source, step.function, step.target)
-            if step.drops:
-                table = table.filter(pc.not_equal(table.column(WEIGHT), 0))
+            table = step(table)
         return table if len(table) else None
 
-    def _flush(self, stages: list[Rowwise]) -> None:
-        if not stages:
+    def _add(self, stage: Rowwise, waiting: list[Rowwise]) -> None:
+        named = [(output.name, output.expression) for output in stage.outputs]
+        plain = columnar(stage.attributes, stage.predicate, named, stage.identity)
+        if plain is None:
+            waiting.append(stage)
             return
+
+        def run(table: pa.Table) -> pa.Table:
+            try:
+                return plain.run(table)
+            except pa.ArrowInvalid:
+                return self._projected([stage])(table)
+
+        self._flush(waiting)
+        self._steps.append(run)
+
+    def _flush(self, stages: list[Rowwise]) -> None:
+        if stages:
+            self._steps.append(self._projected(stages))
+            stages.clear()
+
+    def _projected(self, stages: Sequence[Rowwise]) -> Callable[[pa.Table], pa.Table]:
+        """Consecutive stages as one JVM function on tables."""
         function: JavaObject = None
         filtered = False
         source: JavaObject = None
@@ -189,8 +190,12 @@ class Segment:
                 function = function.andThen(projection)
             filtered = filtered or stage.predicate is not None
         target = self._catalyst.session.parseDataType(_target(stages[-1].outputs).json())
-        self._steps.append(_Projection(function, source, target, filtered))
-        stages.clear()
+
+        def run(table: pa.Table) -> pa.Table:
+            table = self._channel.map(table, source, function, target)
+            return table.filter(pc.not_equal(table.column(WEIGHT), 0)) if filtered else table
+
+        return run
 
     def _unsafe(self, attributes: Sequence[JavaObject], projection: JavaObject) -> JavaObject:
         """The projection, on rows copied out of Arrow first if any column is nested.

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rekindle.calculus.scalars import Call, Column, Literal, Scalar
-from rekindle.calculus.schema import Field, Schema
+from rekindle.calculus.schema import Schema
 from rekindle.circuit.nodes import Arrangement, Constant, Group, Keeping, Nulls, Recur, Table, View
 from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, type_text
 from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScalar
-from rekindle.spark import columnar
-from rekindle.spark.columnar import Columnar, Hashed, Taken, Widened
+from rekindle.spark.columnar import Copied, Hashed, Identity, hashed_key, identity_of
 from rekindle.spark.hashing import KEY_SEED, SEEDS, hashes, key_hash
 from rekindle.spark.types import data_type
 
@@ -42,13 +41,14 @@ class Output:
 class Rowwise:
     """Rows of `attributes` on which `predicate` holds, as `outputs`.
 
-    `columnar` does the same without the JVM, where it only moves and hashes columns.
+    Where the last three outputs are an identity, `identity` says how it comes from the others, if
+    it can be told without Spark.
     """
 
     attributes: tuple[JavaObject, ...]
     predicate: JavaObject | None
     outputs: tuple[Output, ...]
-    columnar: Columnar | None = None
+    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,7 @@ class Lowering:
             case Project():
                 scalars = [scalar for _, scalar in stage.outputs]
                 attributes = self._attributes(scalars, schema)
-                outputs = self._outputs(scalars, attributes)
-                return Rowwise(attributes, None, outputs, columnar.projection(scalars))
+                return Rowwise(attributes, None, self._outputs(scalars, attributes))
             case Where():
                 attributes = self._attributes([stage.predicate], schema)
                 predicate = self._expression(stage.predicate, attributes)
@@ -131,11 +130,7 @@ class Lowering:
         ]
         if stage.residual is not None:
             conditions.append(self._expression(stage.residual, attributes))
-        plain = None
-        if stage.residual is None:
-            plain = columnar.match(stage.left_keys, stage.right_keys, width, len(schema))
-        predicate = self.catalyst.conjunction(conditions)
-        return Rowwise(attributes, predicate, _same(attributes), plain)
+        return Rowwise(attributes, self.catalyst.conjunction(conditions), _same(attributes))
 
     def _finish(self, stage: Finish) -> Rowwise:
         attributes = list(self.fresh(stage.keys))
@@ -171,14 +166,15 @@ class Lowering:
         hash_ = first
         if key:
             hash_ = key_hash(self.catalyst, [attributes[i] for i in key], [types[i] for i in key])
-        keys = columnar.key_positions([_column(schema, i) for i in key])
-        plain = None
-        if keys is not None:
-            rows = _hashed(range(len(schema)))
-            place = Hashed(keys, KEY_SEED) if key else rows[0]
-            plain = columnar.identified(schema, place, *rows)
-        outputs = (*_same(attributes), *_identity(hash_, first, second))
-        return Rowwise(attributes, None, outputs, plain)
+        rows = _hashed(range(len(schema)))
+        columns = [Column(i, schema.fields[i].type) for i in key]
+        place = hashed_key(columns, KEY_SEED) if key else rows[0]
+        return Rowwise(
+            attributes,
+            None,
+            (*_same(attributes), *_identity(hash_, first, second)),
+            identity_of(schema.types, place, *rows),
+        )
 
     def _by_keys(self, keys: tuple[Scalar, ...], node: Arrangement) -> Rowwise:
         schema = node.schema
@@ -195,9 +191,18 @@ class Lowering:
         # In an ordered trace the order stands where a hash does; the key and the second hash
         # still tell rows apart.
         place = first if node.order is None else attributes[node.order]
-        outputs = (*_same(attributes), *_identity(hash_, place, second))
-        predicate = self.catalyst.conjunction(present)
-        return Rowwise(attributes, predicate, outputs, _plainly_by_keys(keys, node))
+        rows = _hashed(range(len(schema)))
+        return Rowwise(
+            attributes,
+            self.catalyst.conjunction(present),
+            (*_same(attributes), *_identity(hash_, place, second)),
+            identity_of(
+                schema.types,
+                hashed_key(keys, KEY_SEED),
+                rows[0] if node.order is None else Copied(node.order),
+                rows[1],
+            ),
+        )
 
     def _stamped(self, node: Arrangement) -> Rowwise:
         """Rows told apart by all columns but the last, which is a stamp and orders them."""
@@ -209,8 +214,14 @@ class Lowering:
             keys = [self._expression(key, attributes) for key in node.keys]
             first = key_hash(self.catalyst, keys, [data_type(key.type) for key in node.keys])
         place = self.catalyst.cast(stamp, self.catalyst.data_type("bigint"))
-        outputs = (*_same(attributes), *_identity(first, second, place))
-        return Rowwise(attributes, None, outputs, _plainly_stamped(node))
+        rows = _hashed(range(len(columns)))
+        known = rows[0] if node.keys is None else hashed_key(node.keys, KEY_SEED)
+        return Rowwise(
+            attributes,
+            None,
+            (*_same(attributes), *_identity(first, second, place)),
+            identity_of(node.schema.types, known, rows[1], Copied(len(columns))),
+        )
 
     def _group(
         self, scalars: Sequence[Scalar], keys: int, schema: Schema
@@ -231,14 +242,14 @@ class Lowering:
             Output(column.name, attribute, column.type)
             for column, attribute in zip(columns, inner, strict=True)
         )
-        named = [column.name for column in columns]
+        rows = _hashed(range(keys))
         return (
-            Rowwise(attributes, None, tuple(columns), columnar.projection(scalars, named)),
+            Rowwise(attributes, None, tuple(columns)),
             Rowwise(
                 inner,
                 None,
                 (*same, *_identity(first, first, second)),
-                _plainly_grouped(scalars, keys, named),
+                identity_of([c.type for c in columns], rows[0], *rows),
             ),
         )
 
@@ -303,43 +314,9 @@ class Lowering:
         return self.catalyst.rebased(scalar.expression, moved) if moved else scalar.expression
 
 
-def _column(schema: Schema, position: int) -> Column:
-    field = schema.fields[position]
-    return Column(position, field.type, field.nullable)
-
-
 def _hashed(positions: Iterable[int]) -> tuple[Hashed, Hashed]:
     found = tuple(positions)
     return Hashed(found, SEEDS[0]), Hashed(found, SEEDS[1])
-
-
-def _plainly_by_keys(keys: tuple[Scalar, ...], node: Arrangement) -> Columnar | None:
-    positions = columnar.key_positions(keys)
-    if positions is None:
-        return None
-    first, second = _hashed(range(len(node.schema)))
-    place = first if node.order is None else Taken(node.order)
-    left_out = node.nulls is Nulls.LEFT_OUT
-    present = [i for i, key in zip(positions, keys, strict=True) if key.nullable and left_out]
-    key = Hashed(positions, KEY_SEED)
-    return columnar.identified(node.schema, key, place, second, present)
-
-
-def _plainly_stamped(node: Arrangement) -> Columnar | None:
-    stamp = len(node.schema) - 1
-    first, second = _hashed(range(stamp))
-    if node.keys is not None:
-        positions = columnar.key_positions(node.keys)
-        if positions is None:
-            return None
-        first = Hashed(positions, KEY_SEED)
-    return columnar.identified(node.schema, first, second, Widened(stamp))
-
-
-def _plainly_grouped(scalars: Sequence[Scalar], keys: int, names: list[str]) -> Columnar | None:
-    fields = [Field(name, s.type, s.nullable) for name, s in zip(names, scalars, strict=True)]
-    first, second = _hashed(range(keys))
-    return columnar.identified(Schema(tuple(fields)), first, first, second, names=names)
 
 
 def _same(attributes: Sequence[JavaObject]) -> tuple[Output, ...]:

@@ -71,18 +71,22 @@ def test_distinct_at_every_stamp_is_the_change_of_distinct(stored: Weighted, new
 @settings(max_examples=200, deadline=None)
 @given(changes, changes)
 def test_groups_hold_their_rows_at_every_stamp(stored: Weighted, new: Weighted) -> None:
-    """At a stamp and until the next, a group has the rows whose weights so far are positive."""
+    """From the first changed stamp on: a group has the rows whose weights so far are positive."""
     change = _arranged(new, by_row=False)
+    since = {
+        key: min(r["c2"] for r in change.to_pylist() if r["_key"] == key)
+        for key in set(change.column("_key").to_pylist())
+    }
     reader = TraceReader.of_tables(LAYOUT, [_arranged(stored, by_row=False)])
     table = groups_at_every_stamp(change, reader)
-    touched = set(change.column("_key").to_pylist())
     for moment, weighted in ((-1, stored), (1, [*stored, *new])):
         totals: Counter[Row] = Counter()
         for row, weight in weighted:
             totals[row] += weight
         mine = [r for r in table.to_pylist() if r[MOMENT] == moment]
-        for group in touched:
-            for stamp in range(5):
+        for group, first in since.items():
+            assert all(first <= r["c2"] for r in mine if r["c0"] == group)
+            for stamp in range(first, 5):
                 now = Counter(
                     r["c1"]
                     for r in mine

@@ -71,6 +71,57 @@ def test_a_program_follows_random_changes(graph: Database, place: str) -> None:
     assert {row: n for row, n in total.items() if n} == rows(graph, "path")
 
 
+FORMS = """
+node(x), seen(x) :- edge(x, _) ; edge(_, x).
+busy(x, count : { edge(x, _) }) :- node(x), 2 * max y : edge(x, y) > x.
+empty() :- !edge(_, _).
+looped() :- edge(x, x).
+looped() :- looped(), edge(_, _).                 // holds until the last loop goes
+lone(x) :- node(x), looped(), edge(y, z), z > y.  // the loop and the rise are about no x
+next(y) :- edge(x, _), y = explode(sequence(x, x + 1)).
+before(day) :- edge(day + 1, month), edge(day, month).
+most(n) :- n = max m : { node(y), m = sum z : { edge(y, z) } }.
+steps(0) :- node(_).
+steps(n + 1) :- steps(n), n < 4, edge(n, _), edge(_, _).
+"""
+
+
+def _forms(edges: set[Edge]) -> dict[str, set[tuple[object, ...]]]:
+    """What the program says, in Python."""
+    nodes = {x for edge in edges for x in edge}
+    after = {x: {b for a, b in edges if a == x} for x in nodes}
+    looped = any(a == b for a, b in edges)
+    sums = [sum(after[x]) for x in nodes]
+    reached = [n for n in range(5) if nodes and all(after.get(m) for m in range(n))]
+    return {
+        "node": {(x,) for x in nodes},
+        "seen": {(x,) for x in nodes},
+        "busy": {(x, len(after[x])) for x in nodes if 2 * max(after[x], default=-1) > x},
+        "empty": set() if edges else {(True,)},
+        "looped": {(True,)} if looped else set(),
+        "lone": {(x,) for x in nodes if looped and any(z > y for y, z in edges)},
+        "next": {(x + i,) for x, _ in edges for i in (0, 1)},
+        "before": {(a,) for a, b in edges if (a + 1, b) in edges},
+        "most": {(max(sums),)} if sums else set(),
+        "steps": {(n,) for n in reached},
+    }
+
+
+def test_every_form_of_a_rule_follows_random_changes(db: Database) -> None:
+    db.sql("CREATE TABLE edge (src INT, dst INT)")
+    db.datalog(FORMS)
+    pick, live = random.Random(11), list[Edge]()
+    for _ in range(6):
+        _step(db, live, pick)
+        for view, expected in _forms(set(live)).items():
+            assert rows(db, view) == bag(expected), view
+    with db.transaction() as tx:
+        tx.delete("edge", live)
+    for view, expected in _forms(set()).items():
+        assert rows(db, view) == bag(expected), view
+        db.check(view)
+
+
 def test_alternative_derivations_are_not_deleted(graph: Database) -> None:
     graph.sql("INSERT INTO edge VALUES (1, 2), (2, 4), (1, 3), (3, 4)")
     graph.sql("DELETE FROM edge WHERE src = 2")
@@ -198,6 +249,8 @@ def test_a_program_without_end_leaves_the_database(db: Database) -> None:
         ("p(_) :- edge(x, _).", "cannot have '_'"),
         ("3 :- edge(x, _).", "is not a head"),
         ("", "no rules"),
+        ("p(n) :- n = count : { edge(_, _) ; node(_) }.", "has alternatives"),
+        ("p() :- edge().", "'edge' has 2 columns, not 0"),
         ("a(x) :- edge(x, _). b(y) :- nowhere(y).", "unknown relation 'nowhere'"),
     ],
 )

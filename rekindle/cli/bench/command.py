@@ -60,6 +60,10 @@ def bench(
     views: Annotated[
         int | None, typer.Option("--views", min=20, help="How many views, where many are asked.")
     ] = None,
+    graph: Annotated[
+        Path | None,
+        typer.Option("--graph", help="Recursion: a Parquet file of src, symbol and dst."),
+    ] = None,
     directory: Annotated[
         Path | None, typer.Option("--directory", help="Where the temporary databases go.")
     ] = None,
@@ -77,7 +81,7 @@ def bench(
         with (
             scratch_directory("rekindle-bench-", directory) as scratch,
             Harness(
-                spark, scratch, Request(rows, rounds, scale, change, queries, views), console
+                spark, scratch, Request(rows, rounds, scale, change, queries, views, graph), console
             ) as harness,
         ):
             report: Report = import_module(f"rekindle.cli.bench.{name.value}").run(harness)

@@ -42,6 +42,7 @@ class Request:
     change: float | None = None
     queries: str | None = None
     views: int | None = None
+    graph: Path | None = None
 
 
 class Harness:

@@ -1,0 +1,98 @@
+"""Expressions on Arrow columns give what Spark gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from rekindle.errors import EvaluationError
+from rekindle.frontends.spark_sql.jvm import Catalyst, items
+from rekindle.frontends.spark_sql.ordering import nulls_last, prefix
+from rekindle.runtime.database import Database
+from rekindle.spark.vectors import Vectors
+from tests.spark.helpers import refused, rows
+
+KNOWN = [
+    "a = b",
+    "a < b AND b <= 3",
+    "a > b OR b >= 0",
+    "NOT (a = b)",
+    "a IS NULL OR b IS NOT NULL",
+    "s = 'x'",
+    "s < t",
+    "d <= date '2024-01-02'",
+    "a + b * 2 - 1",
+    "CAST(i AS BIGINT) + a",
+    "i + i",
+    "greatest(a, b)",
+    "coalesce(a, b, 7L)",
+    "f AND a = 1",
+]
+UNKNOWN = ["a / b", "x = y", "upper(s)", "s = t COLLATE UTF8_LCASE", "a IN (1, 2)", "rand() < 1"]
+
+
+def _rows() -> pa.Table:
+    numbers = [None, -3, 0, 1, 3]
+    pairs = list(itertools.product(numbers, numbers))
+    texts = itertools.cycle([None, "", "x", "é", "xy", "X"])
+    days = itertools.cycle([None, dt.date(2024, 1, 1), dt.date(2024, 1, 3)])
+    flags = itertools.cycle([None, True, False, True])
+    given = [
+        (a, b, b, next(texts), next(texts), next(days), next(flags), 1.0, 2.0) for a, b in pairs
+    ]
+    types = [pa.int64(), pa.int64(), pa.int32(), pa.string(), pa.string(), pa.date32()]
+    types += [pa.bool_(), pa.float64(), pa.float64()]
+    columns = [
+        pa.array(values, type_)
+        for values, type_ in zip(zip(*given, strict=True), types, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, names=["a", "b", "i", "s", "t", "d", "f", "x", "y"])
+
+
+@pytest.mark.parametrize("text", KNOWN)
+def test_a_known_shape_means_what_spark_says(spark: SparkSession, text: str) -> None:
+    table = _rows()
+    frame = spark.createDataFrame(table).selectExpr("*", f"{text} AS result")
+    plan = frame._jdf.queryExecution().analyzed()
+    compiled = Vectors(items(plan.child().output())).vector(items(plan.projectList())[-1].child())
+    assert compiled is not None
+    expected = [row["result"] for row in frame.collect()]
+    assert compiled(table.columns).to_pylist() == expected
+
+
+@pytest.mark.parametrize("text", UNKNOWN)
+def test_any_other_shape_is_left_to_spark(spark: SparkSession, text: str) -> None:
+    plan = spark.createDataFrame(_rows()).selectExpr(f"{text} AS r")._jdf.queryExecution()
+    analysed = plan.analyzed()
+    inputs = items(analysed.child().output())
+    assert Vectors(inputs).vector(items(analysed.projectList())[0].child()) is None
+
+
+@pytest.mark.parametrize("direction", ["Ascending", "Descending"])
+def test_a_prefix_of_an_order_is_sparks(spark: SparkSession, direction: str) -> None:
+    table = _rows().select(["a", "i"])
+    frame = spark.createDataFrame(table)
+    inputs = items(frame._jdf.queryExecution().analyzed().output())
+    catalyst = Catalyst(spark)
+    for position, attribute in enumerate(inputs):
+        expression = prefix(catalyst, nulls_last(catalyst, attribute, direction))
+        compiled = Vectors(inputs).vector(expression)
+        assert compiled is not None
+        values = table.column(position).to_pylist()
+        sign = 1 if direction == "Ascending" else -1
+        ordered = sorted(zip(compiled(table.columns).to_pylist(), values, strict=True))
+        by_value = sorted(values, key=lambda v: (v is None, sign * (v or 0)))
+        assert [value for _, value in ordered] == by_value
+
+
+def test_an_overflow_is_sparks_error(db: Database) -> None:
+    db.sql("CREATE TABLE t (a BIGINT, b BIGINT)")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT a, a + b AS s FROM t WHERE b > 0")
+    db.sql(f"INSERT INTO t VALUES ({2**63 - 1}, -1), (1, 2)")
+    assert rows(db, "v") == {(1, 3): 1}
+    with refused(db, EvaluationError, "overflow"):
+        db.sql(f"INSERT INTO t VALUES ({2**63 - 1}, 1)")
