@@ -23,7 +23,7 @@ from rekindle.traces.arrays import (
     ranges,
     single_chunk,
 )
-from rekindle.traces.consolidate import consolidate, distinct_keys, key_starts
+from rekindle.traces.consolidate import consolidate, distinct_keys, key_starts, order_within
 from rekindle.traces.reader import TraceReader
 
 UNTIL = "_until"
@@ -128,7 +128,7 @@ def _at_stamps(rows: Any, moment: int, since: tuple[Int64s, Int64s]) -> Any:
     counts = np.searchsorted(times, (group + 1) * span) - starts
     which = np.repeat(np.arange(len(key)), counts)
     place = ranges(starts, counts)
-    order = np.lexsort((row[which], place))
+    order = order_within(place, row[which])
     which, place = which[order], place[order]
     first = np.flatnonzero(_begins(place, row[which]))
     weights = np.add.reduceat(integers(rows.column(WEIGHT))[which], first)

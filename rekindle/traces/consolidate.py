@@ -72,22 +72,41 @@ def is_zero(layout: TraceLayout, values: Any) -> Booleans:
 
 def sort_order(identity: Identity) -> Int64s | None:
     """The permutation that sorts by (`_key`, `_id0`, `_id1`); None when already sorted."""
-    key, id0, id1 = identity
-    if len(key) < 2:
+    key, *rest = identity
+    if len(key) < 2 or _in_order(identity):
         return None
-    if (key[1:] >= key[:-1]).all():
-        if _ties_in_order(key, id0, id1):
-            return None
-        order = np.arange(len(key))
-    else:
-        # Not stable, which is several times faster; equal keys are put in order below.
-        order = np.argsort(key)
-        key, id0, id1 = key[order], id0[order], id1[order]
-        if _ties_in_order(key, id0, id1):
-            return order
-    tied = key[1:] == key[:-1]
-    rows = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
-    order[rows] = order[rows[np.lexsort((id1[rows], id0[rows], key[rows]))]]
+    order: Int64s = np.argsort(key)
+    level = key[order]
+    same = level[1:] == level[:-1]
+    for column in rest:
+        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        if not len(tied):
+            break
+        rows = order[tied]
+        rank = np.cumsum(np.append(False, ~same)[tied])
+        order[tied] = rows[order_within(rank, column[rows])]
+        level = column[order]
+        same &= level[1:] == level[:-1]
+    return order
+
+
+def order_within(rank: Int64s, column: Int64s) -> Int64s:
+    """The permutation that sorts by (rank, column), for ranks that are not negative.
+
+    Both are packed into one word, which is sorted several times faster than two columns; what of
+    the column does not fit is only looked at where the words are equal.
+    """
+    low = column.astype(np.uint64) - np.uint64(int(column.min()) % 2**64)
+    bits = int(low.max()).bit_length()
+    shift = max(0, bits + int(rank.max()).bit_length() - 64)
+    word = (rank.astype(np.uint64) << np.uint64(bits - shift)) | (low >> np.uint64(shift))
+    order: Int64s = np.argsort(word)
+    if shift:
+        level = word[order]
+        same = level[1:] == level[:-1]
+        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        rows = order[tied]
+        order[tied] = rows[np.lexsort((column[rows], word[rows]))]
     return order
 
 
@@ -113,8 +132,11 @@ def distinct_keys(arranged: Any) -> Int64s:
     return keys[key_starts(keys)]
 
 
-def _ties_in_order(key: Int64s, id0: Int64s, id1: Int64s) -> bool:
-    """Whether rows of equal key are sorted by identity, given sorted keys."""
+def _in_order(identity: Identity) -> bool:
+    """Whether rows are sorted by identity."""
+    key, id0, id1 = identity
+    if not (key[1:] >= key[:-1]).all():
+        return False
     tied = np.flatnonzero(key[1:] == key[:-1])
     if not len(tied):
         return True
