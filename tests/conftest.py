@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rekindle.runtime.database import Database
+
+
+# A shared machine may take any time over an example.
+settings.register_profile("rekindle", deadline=None)
+settings.load_profile("rekindle")
 
 
 @pytest.fixture(scope="session")

@@ -157,7 +157,7 @@ def _expanded(term: Term) -> Term:
 def _refusal(term: Term) -> UnsupportedError:
     match term:
         case Aggregate() | PerGroup():
-            what = "an aggregate other than min and max, or one without keys, of a relation"
+            what = "an aggregate of all rows of a relation, without keys,"
         case Fix():
             what = "a recursion inside another that it depends on"
         case _:

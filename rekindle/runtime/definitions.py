@@ -68,7 +68,7 @@ class Definitions:
         with self.assumed(schemas):
             frames = [self._resolved(query) for query in first.queries]
             bodies = tuple(
-                self._translator.translate_query(optimise(self._catalyst, frame)).term
+                self._translator.translate_query(optimise(self._catalyst, frame), first.names).term
                 for frame in frames
             )
         entries: list[tuple[ViewEntry, Term]] = []
@@ -87,7 +87,7 @@ class Definitions:
             _check_same_types(name, schema, after.schema)
             frames = (definition.initial, after)
             seed, body = (
-                self._translator.translate_query(optimise(self._catalyst, frame)).term
+                self._translator.translate_query(optimise(self._catalyst, frame), [ITERATED]).term
                 for frame in frames
             )
             plans = [self._marked(frame._jdf.queryExecution().analyzed()) for frame in frames]

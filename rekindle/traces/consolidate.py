@@ -101,9 +101,11 @@ def order_within(rank: Int64s, column: Int64s) -> Int64s:
     shift = max(0, bits + int(rank.max()).bit_length() - 64)
     word = (rank.astype(np.uint64) << np.uint64(bits - shift)) | (low >> np.uint64(shift))
     order: Int64s = np.argsort(word)
-    if shift:
-        level = word[order]
-        same = level[1:] == level[:-1]
+    if not shift:
+        return order
+    level, value = word[order], column[order]
+    same = level[1:] == level[:-1]
+    if (same & (value[1:] != value[:-1])).any():
         tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
         rows = order[tied]
         order[tied] = rows[np.lexsort((column[rows], word[rows]))]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import rekindle
 from rekindle.errors import DefinitionError, IterationLimitError, StatementError, UnsupportedError
@@ -81,6 +82,7 @@ lone(x) :- node(x), looped(), edge(y, z), z > y.  // the loop and the rise are a
 next(y) :- edge(x, _), y = explode(sequence(x, x + 1)).
 before(day) :- edge(day + 1, month), edge(day, month).
 most(n) :- n = max m : { node(y), m = sum z : { edge(y, z) } }.
+ways(x, n) :- node(x), n = max m : { node(y), m = count : { edge(x, z), edge(z, y) } }.
 steps(0) :- node(_).
 steps(n + 1) :- steps(n), n < 4, edge(n, _), edge(_, _).
 """
@@ -92,6 +94,7 @@ def _forms(edges: set[Edge]) -> dict[str, set[tuple[object, ...]]]:
     after = {x: {b for a, b in edges if a == x} for x in nodes}
     looped = any(a == b for a, b in edges)
     sums = [sum(after[x]) for x in nodes]
+    ways = {x: max(sum(y in after[z] for z in after[x]) for y in nodes) for x in nodes}
     reached = [n for n in range(5) if nodes and all(after.get(m) for m in range(n))]
     return {
         "node": {(x,) for x in nodes},
@@ -103,6 +106,7 @@ def _forms(edges: set[Edge]) -> dict[str, set[tuple[object, ...]]]:
         "next": {(x + i,) for x, _ in edges for i in (0, 1)},
         "before": {(a,) for a, b in edges if (a + 1, b) in edges},
         "most": {(max(sums),)} if sums else set(),
+        "ways": set(ways.items()),
         "steps": {(n,) for n in reached},
     }
 
@@ -259,20 +263,76 @@ def test_errors_name_the_rule(graph: Database, program: str, words: str) -> None
         graph.datalog(program)
 
 
-def test_a_count_inside_its_own_recursion_is_refused(db: Database) -> None:
-    db.sql("CREATE TABLE t (x INT)")
-    counted = rekindle.fixpoint(
-        db.table("t"), lambda rows: rows.groupBy("x").count().selectExpr("x")
-    )
-    db.create_view("fine", counted)
-    with refused(db, UnsupportedError, "recursion"):
-        db.create_view(
-            "v",
-            rekindle.fixpoint(
-                db.table("t"),
-                lambda rows: rows.groupBy("x").count().selectExpr("CAST(count AS INT) AS x"),
-            ),
+def test_sums_and_counts_inside_a_recursion(db: Database) -> None:
+    """What a part costs: its own price and the costs of its parts, however deep."""
+    db.sql("CREATE TABLE price (part STRING, cents BIGINT)")
+    db.sql("CREATE TABLE needs (whole STRING, part STRING, n BIGINT)")
+
+    def costs(known: DataFrame) -> DataFrame:
+        parts = db.table("needs").join(known, "part").selectExpr("whole AS part", "n * cents AS c")
+        own = db.table("price").selectExpr("part", "cents AS c")
+        return own.union(parts).groupBy("part").agg(F.sum("c").alias("cents"))
+
+    db.create_view("cost", rekindle.fixpoint(db.table("price"), costs))
+    db.sql("INSERT INTO price VALUES ('bike', 100), ('wheel', 20), ('spoke', 1), ('bell', 7)")
+    db.sql("INSERT INTO needs VALUES ('bike', 'wheel', 2), ('wheel', 'spoke', 30)")
+    assert rows(db, "cost") == bag([("bike", 200), ("wheel", 50), ("spoke", 1), ("bell", 7)])
+    db.check("cost")
+    db.sql("UPDATE price SET cents = 2 WHERE part = 'spoke'")
+    db.sql("INSERT INTO needs VALUES ('bike', 'bell', 1)")
+    assert rows(db, "cost") == bag([("bike", 267), ("wheel", 80), ("spoke", 2), ("bell", 7)])
+    db.check("cost")
+    db.sql("DELETE FROM needs WHERE part = 'spoke'")
+    db.check("cost")
+    assert db.last_step is not None
+    assert not any(step.rebuilt for step in db.last_step.nodes.values())
+
+
+def test_ranks_of_pages_follow_their_links(db: Database) -> None:
+    """Whole numbers, so that the ranks settle: a page passes on half of what it has."""
+    db.sql("CREATE TABLE link (src INT, dst INT)")
+
+    def ranks(known: DataFrame) -> DataFrame:
+        links = db.table("link").distinct()
+        out = links.groupBy("src").agg(F.count("*").alias("n"))
+        passed = links.join(known, links.src == known.page).join(out, "src")
+        shares = passed.selectExpr("dst AS page", "rank DIV (2 * n) AS rank")
+        base = links.selectExpr("src AS page").union(links.selectExpr("dst")).distinct()
+        return (
+            shares.union(base.selectExpr("page", "200L AS rank"))
+            .groupBy("page")
+            .agg(F.sum("rank").alias("rank"))
         )
+
+    first = db.table("link").selectExpr("src AS page", "1000L AS rank").distinct()
+    db.create_view("rank", rekindle.fixpoint(first, ranks, iterations=50))
+    for statement in (
+        "INSERT INTO link VALUES (1, 2), (2, 3), (3, 1), (3, 4)",
+        "INSERT INTO link VALUES (4, 1), (4, 2), (5, 4)",
+        "DELETE FROM link WHERE src = 3 AND dst = 1",
+        "DELETE FROM link WHERE src = 4",
+    ):
+        db.sql(statement)
+        assert rows(db, "rank") == bag(_ranks([*rows(db, "link")]).items())
+
+
+def _ranks(links: list[tuple[int, int]]) -> dict[int, int]:
+    ranks = {source: 1000 for source, _ in links}
+    while True:
+        after = {page: 200 for link in links for page in link}
+        for source, target in links:
+            out = sum(1 for link in links if link[0] == source)
+            after[target] += ranks.get(source, 0) // (2 * out)
+        if after == ranks:
+            return ranks
+        ranks = after
+
+
+def test_an_aggregate_of_a_whole_relation_inside_its_recursion_is_refused(db: Database) -> None:
+    db.sql("CREATE TABLE t (x BIGINT)")
+    counted = rekindle.fixpoint(db.table("t"), lambda rows: rows.groupBy().count())
+    with refused(db, UnsupportedError, "recursion"):
+        db.create_view("v", counted)
 
 
 def test_rules_in_sql(db: Database) -> None:

@@ -70,11 +70,23 @@ def measure_of(
 ) -> Measure:
     """The measure of one `AggregateExpression` over groups by the expressions `keys`."""
     function = call.aggregateFunction()
+    if _is_linear(simple_name(function), function):
+        return _linear(translator, call, inputs, name)
+    return whole_of(translator, call, inputs, name, keys)
+
+
+def whole_of(
+    translator: Translator,
+    call: JavaObject,
+    inputs: Sequence[JavaObject],
+    name: str,
+    keys: Sequence[JavaObject],
+) -> Measure:
+    """The measure as a function of all rows of a group, which Spark computes."""
+    function = call.aggregateFunction()
     kind = simple_name(function)
     if kind in PICKING:
         return _picked(translator, call, inputs, name, keys)
-    if _is_linear(kind, function):
-        return _linear(translator, call, inputs, name)
     order = None
     meaning = AggregateFunction.OTHER
     if kind in EXTREMES:

@@ -8,7 +8,7 @@ Scalars stay Catalyst's (`scalars.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -25,9 +25,10 @@ from rekindle.calculus.terms import (
     Source,
     Term,
     UnionAll,
+    sources,
 )
 from rekindle.errors import UnsupportedError
-from rekindle.frontends.spark_sql.aggregates import measure_of
+from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.encoded import encoded_column
 from rekindle.frontends.spark_sql.evaluations import evaluation
@@ -64,10 +65,15 @@ class Translator:
         self.leaves = leaves
         self.definitions: dict[int, Translated] = {}
         self.loops: dict[int, str] = {}
+        self.recursive: frozenset[str] = frozenset()
 
-    def translate_query(self, plan: JavaObject) -> Translated:
-        """The term of a whole query; what it names itself is its own."""
+    def translate_query(self, plan: JavaObject, recursive: Iterable[str] = ()) -> Translated:
+        """The term of a whole query; what it names itself is its own.
+
+        `recursive` names what the query is to define by recursion, if it is a part of one.
+        """
         self.definitions, self.loops = {}, {}
+        self.recursive = frozenset(recursive)
         return self.translate(plan)
 
     def translate(self, plan: JavaObject) -> Translated:
@@ -204,8 +210,10 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
         grouped = _ROW
     elif calls:
         bare = [_without_alias(grouping) for grouping in groupings]
+        # In a recursion a group's rows come and go with the iterations: it is computed as a whole.
+        measure = measure_of if translator.recursive.isdisjoint(sources(child.term)) else whole_of
         measures = tuple(
-            measure_of(translator, call, child.attributes, str(call.sql()), bare) for call in calls
+            measure(translator, call, child.attributes, str(call.sql()), bare) for call in calls
         )
         grouped = Aggregate(child.term, keys, measures)
     else:
