@@ -149,8 +149,7 @@ class Segment:
         return table if len(table) else None
 
     def _add(self, stage: Rowwise, waiting: list[Rowwise]) -> None:
-        named = [(output.name, output.expression) for output in stage.outputs]
-        plain = columnar(stage.attributes, stage.predicate, named, stage.identity)
+        plain = columnar(stage)
         if plain is None:
             waiting.append(stage)
             return

@@ -8,7 +8,7 @@ Spark job (`frames.py`). The result is the same because the expressions are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,11 +20,14 @@ from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, type_text
 from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScalar
-from rekindle.spark.columnar import Copied, Hashed, Identity, hashed_key, identity_of
 from rekindle.spark.hashing import KEY_SEED, SEEDS, hashes, key_hash
+from rekindle.spark.identity import Copied, Hashed, Identity, hashed_key, identity_of
 from rekindle.spark.types import data_type
 
 WEIGHT = "_weight"
+MARKS = ("_key", "_id0", "_id1")
+Marks: TypeAlias = tuple[JavaObject, JavaObject, JavaObject]
+"""The expressions of a row's key and identity."""
 _OVER_INPUTS = (CatalystScalar, CatalystGenerator, CatalystEvaluation)
 
 
@@ -39,16 +42,24 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Rowwise:
-    """Rows of `attributes` on which `predicate` holds, as `outputs`.
+    """Rows of `attributes` on which `predicate` holds, as `columns` and the marks of an identity.
 
-    Where the last three outputs are an identity, `identity` says how it comes from the others, if
-    it can be told without Spark.
+    Marks are made when Spark is to compute them; `identity` says how they come from the columns
+    where Spark is not needed for it.
     """
 
     attributes: tuple[JavaObject, ...]
     predicate: JavaObject | None
-    outputs: tuple[Output, ...]
+    columns: tuple[Output, ...]
+    marks: Callable[[], Marks] | None = None
     identity: Identity | None = None
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """All that the stage gives, as expressions."""
+        if self.marks is None:
+            return self.columns
+        return (*self.columns, *map(Output, MARKS, self.marks(), ("bigint",) * len(MARKS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,66 +173,62 @@ class Lowering:
     def _positionally(self, schema: Schema, key: tuple[int, ...]) -> Rowwise:
         attributes = self.fresh(schema)
         types = [data_type(field.type) for field in schema]
-        first, second = hashes(self.catalyst, attributes, types)
-        hash_ = first
-        if key:
-            hash_ = key_hash(self.catalyst, [attributes[i] for i in key], [types[i] for i in key])
+
+        def marks() -> Marks:
+            first, second = hashes(self.catalyst, attributes, types)
+            if not key:
+                return first, first, second
+            columns = [attributes[i] for i in key]
+            return key_hash(self.catalyst, columns, [types[i] for i in key]), first, second
+
         rows = _hashed(range(len(schema)))
         columns = [Column(i, schema.fields[i].type) for i in key]
         place = hashed_key(columns, KEY_SEED) if key else rows[0]
-        return Rowwise(
-            attributes,
-            None,
-            (*_same(attributes), *_identity(hash_, first, second)),
-            identity_of(schema.types, place, *rows),
-        )
+        identity = identity_of(schema.types, place, *rows)
+        return Rowwise(attributes, None, _same(attributes), marks, identity)
 
     def _by_keys(self, keys: tuple[Scalar, ...], node: Arrangement) -> Rowwise:
         schema = node.schema
         attributes = self._attributes(keys, schema)
         expressions = [self._expression(key, attributes) for key in keys]
         types = [data_type(field.type) for field in schema]
-        first, second = hashes(self.catalyst, attributes, types)
-        hash_ = key_hash(self.catalyst, expressions, [data_type(key.type) for key in keys])
+
+        def marks() -> Marks:
+            first, second = hashes(self.catalyst, attributes, types)
+            # In an ordered trace the order stands where a hash does; the key and the second hash
+            # still tell rows apart.
+            place = first if node.order is None else attributes[node.order]
+            hash_ = key_hash(self.catalyst, expressions, [data_type(key.type) for key in keys])
+            return hash_, place, second
+
         present = [
             self.catalyst.expression("IsNotNull")(expression)
             for key, expression in zip(keys, expressions, strict=True)
             if key.nullable and node.nulls is Nulls.LEFT_OUT
         ]
-        # In an ordered trace the order stands where a hash does; the key and the second hash
-        # still tell rows apart.
-        place = first if node.order is None else attributes[node.order]
         rows = _hashed(range(len(schema)))
-        return Rowwise(
-            attributes,
-            self.catalyst.conjunction(present),
-            (*_same(attributes), *_identity(hash_, place, second)),
-            identity_of(
-                schema.types,
-                hashed_key(keys, KEY_SEED),
-                rows[0] if node.order is None else Copied(node.order),
-                rows[1],
-            ),
-        )
+        place = rows[0] if node.order is None else Copied(node.order)
+        identity = identity_of(schema.types, hashed_key(keys, KEY_SEED), place, rows[1])
+        predicate = self.catalyst.conjunction(present)
+        return Rowwise(attributes, predicate, _same(attributes), marks, identity)
 
     def _stamped(self, node: Arrangement) -> Rowwise:
         """Rows told apart by all columns but the last, which is a stamp and orders them."""
         attributes = self._attributes(node.keys or (), node.schema)
         *columns, stamp = attributes
         types = [data_type(field.type) for field in node.schema.fields[:-1]]
-        first, second = hashes(self.catalyst, columns, types)
-        if node.keys is not None:
-            keys = [self._expression(key, attributes) for key in node.keys]
-            first = key_hash(self.catalyst, keys, [data_type(key.type) for key in node.keys])
-        place = self.catalyst.cast(stamp, self.catalyst.data_type("bigint"))
+
+        def marks() -> Marks:
+            first, second = hashes(self.catalyst, columns, types)
+            if node.keys is not None:
+                keys = [self._expression(key, attributes) for key in node.keys]
+                first = key_hash(self.catalyst, keys, [data_type(key.type) for key in node.keys])
+            return first, second, self.catalyst.cast(stamp, self.catalyst.data_type("bigint"))
+
         rows = _hashed(range(len(columns)))
-        known = rows[0] if node.keys is None else hashed_key(node.keys, KEY_SEED)
-        return Rowwise(
-            attributes,
-            None,
-            (*_same(attributes), *_identity(first, second, place)),
-            identity_of(node.schema.types, known, rows[1], Copied(len(columns))),
-        )
+        key = rows[0] if node.keys is None else hashed_key(node.keys, KEY_SEED)
+        identity = identity_of(node.schema.types, key, rows[1], Copied(len(columns)))
+        return Rowwise(attributes, None, _same(attributes), marks, identity)
 
     def _group(
         self, scalars: Sequence[Scalar], keys: int, schema: Schema
@@ -237,20 +244,20 @@ class Lowering:
         ]
         inner = tuple(self.catalyst.attribute(c.name, c.type) for c in columns)
         types = [data_type(scalar.type) for scalar in scalars[:keys]]
-        first, second = hashes(self.catalyst, inner[:keys], types)
+
+        def marks() -> Marks:
+            first, second = hashes(self.catalyst, inner[:keys], types)
+            return first, first, second
+
         same = tuple(
             Output(column.name, attribute, column.type)
             for column, attribute in zip(columns, inner, strict=True)
         )
         rows = _hashed(range(keys))
+        identity = identity_of([c.type for c in columns], rows[0], *rows)
         return (
             Rowwise(attributes, None, tuple(columns)),
-            Rowwise(
-                inner,
-                None,
-                (*same, *_identity(first, first, second)),
-                identity_of([c.type for c in columns], rows[0], *rows),
-            ),
+            Rowwise(inner, None, same, marks, identity),
         )
 
     def fresh(self, schema: Schema) -> tuple[JavaObject, ...]:
@@ -323,14 +330,6 @@ def _same(attributes: Sequence[JavaObject]) -> tuple[Output, ...]:
     return tuple(
         Output(f"c{i}", attribute, type_text(attribute.dataType()))
         for i, attribute in enumerate(attributes)
-    )
-
-
-def _identity(key: JavaObject, first: JavaObject, second: JavaObject) -> tuple[Output, ...]:
-    return (
-        Output("_key", key, "bigint"),
-        Output("_id0", first, "bigint"),
-        Output("_id1", second, "bigint"),
     )
 
 
