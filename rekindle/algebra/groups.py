@@ -44,13 +44,17 @@ class Group(Monoid[V], Protocol[V]):
     def negate(self, value: V, /) -> V: ...
 
 
-class Ring(Group[V], Protocol[V]):
-    """A ring with unit (V, +, 0, −, ×, 1); × need not commute."""
+class Semiring(Monoid[V], Protocol[V]):
+    """A semiring (V, +, 0, ×, 1): a ring without negation, so it has no deletions."""
 
     @property
     def one(self) -> V: ...
 
     def multiply(self, left: V, right: V, /) -> V: ...
+
+
+class Ring(Group[V], Semiring[V], Protocol[V]):
+    """A ring with unit (V, +, 0, −, ×, 1); × need not commute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,7 @@ def is_inverse(group: Group[V], a: V, same: Callable[[V, V], bool] = eq) -> bool
     return same(group.add(a, group.negate(a)), group.zero)
 
 
-def is_distributive(ring: Ring[V], a: V, b: V, c: V, same: Callable[[V, V], bool] = eq) -> bool:
+def is_distributive(ring: Semiring[V], a: V, b: V, c: V, same: Callable[[V, V], bool] = eq) -> bool:
     """a × (b + c) = a × b + a × c, and the same on the right.
 
     >>> is_distributive(INTEGERS, 2, 3, 4)
@@ -246,6 +250,23 @@ def is_group(group: Group[V], a: V, b: V, c: V, same: Callable[[V, V], bool] = e
     True
     """
     return is_monoid(group, a, b, c, same) and is_inverse(group, a, same)
+
+
+def is_semiring(semiring: Semiring[V], a: V, b: V, c: V, same: Callable[[V, V], bool] = eq) -> bool:
+    """The laws of a semiring hold at a, b, c: those of a ring, with 0 × a = 0 in place of −.
+
+    >>> is_semiring(INTEGERS, 3, -3, 5)
+    True
+    """
+    zero, multiply = semiring.zero, semiring.multiply
+    return (
+        is_monoid(semiring, a, b, c, same)
+        and is_associative(multiply, a, b, c, same)
+        and is_identity(multiply, semiring.one, a, same)
+        and is_distributive(semiring, a, b, c, same)
+        and same(multiply(zero, a), zero)
+        and same(multiply(a, zero), zero)
+    )
 
 
 def is_ring(ring: Ring[V], a: V, b: V, c: V, same: Callable[[V, V], bool] = eq) -> bool:
