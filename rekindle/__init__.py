@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from rekindle.errors import RekindleError
     from rekindle.runtime.database import Database, connect
     from rekindle.runtime.recursion import fixpoint
+    from rekindle.runtime.ring_queries import agca
     from rekindle.runtime.transaction import Transaction
 
-__all__ = ["Database", "RekindleError", "Transaction", "connect", "fixpoint"]
+__all__ = ["Database", "RekindleError", "Transaction", "agca", "connect", "fixpoint"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "Database": "rekindle.runtime.database",
     "RekindleError": "rekindle.errors",
     "Transaction": "rekindle.runtime.transaction",
+    "agca": "rekindle.runtime.ring_queries",
     "connect": "rekindle.runtime.database",
     "fixpoint": "rekindle.runtime.recursion",
 }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import TracebackType
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +38,7 @@ from rekindle.runtime.engine import Engine, Incremental, LastStep
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.recursion import LIMIT, Fixpoint
+from rekindle.runtime.ring_queries import Agca, sql_of
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
@@ -50,6 +52,9 @@ from rekindle.spark.types import check_enabled, check_storable, schema_of, struc
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store
+
+Definition: TypeAlias = str | DataFrame | Fixpoint | Agca
+"""What a view may be defined by."""
 
 
 class Database:
@@ -195,9 +200,11 @@ class Database:
         self._leaves.add(old.name, struct_of(entry.schema))
 
     def create_view(
-        self, name: str, definition: str | DataFrame | Fixpoint, *, incremental: str = "preferred"
+        self, name: str, definition: Definition, *, incremental: str = "preferred"
     ) -> None:
         """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it.
+
+        `rekindle.fixpoint` and `rekindle.agca` make definitions of other kinds.
 
         With `incremental="required"` a view of which a part would be recomputed as a whole at
         every change is refused.
@@ -208,7 +215,9 @@ class Database:
         self._engine.create_views([(entry, term)], _incremental(incremental))
         self._leaves.add(name, struct_of(entry.schema))
 
-    def _define(self, name: str, definition: str | DataFrame | Fixpoint) -> tuple[ViewEntry, Term]:
+    def _define(self, name: str, definition: Definition) -> tuple[ViewEntry, Term]:
+        if isinstance(definition, Agca):
+            definition = sql_of(definition, self._columns())
         if isinstance(definition, str):
             return self._definitions.of_sql(name, definition)
         if isinstance(definition, DataFrame):
@@ -217,7 +226,8 @@ class Database:
             return self._definitions.of_fixpoint(name, definition)
         raise DefinitionError(
             f"view '{name}' cannot be defined by a {type(definition).__name__}",
-            hint="give SQL text, a DataFrame built from db.table(...), or rekindle.fixpoint(...)",
+            hint="give SQL text, a DataFrame built from db.table(...), rekindle.fixpoint(...) or "
+            "rekindle.agca(...)",
         )
 
     def datalog(self, program: str, *, iterations: int = LIMIT) -> list[str]:
@@ -226,19 +236,23 @@ class Database:
         Gives their names. A step whose recursion takes more than so many iterations is undone.
         """
         self._check_writable()
-        state = self._engine.state
-        columns = {entry.name: list(entry.schema.names) for entry in state.entries.values()}
-        found = Datalog(self._definitions, columns, self._has_function).read(program, iterations)
+        reader = Datalog(self._definitions, self._columns(), self._has_function)
+        found = reader.read(program, iterations)
         self._engine.create_views(found)
         for entry, _ in found:
             self._leaves.add(entry.name, struct_of(entry.schema))
         return [entry.name for entry, _ in found]
 
+    def _columns(self) -> dict[str, list[str]]:
+        """The columns of every table and view, by its name."""
+        entries = self._engine.state.entries.values()
+        return {entry.name: list(entry.schema.names) for entry in entries}
+
     def _has_function(self, name: str) -> bool:
         return bool(self.spark.catalog.functionExists(name))
 
     def replace_view(
-        self, name: str, definition: str | DataFrame | Fixpoint, *, incremental: str = "preferred"
+        self, name: str, definition: Definition, *, incremental: str = "preferred"
     ) -> None:
         """Give a view that no other view reads a new definition, in one epoch.
 
