@@ -4,17 +4,23 @@
     path(x, z) :- path(x, y), edge(y, z).
     lone(x)    :- node(x), !edge(x, _), n = count : { edge(_, x) }, n < 3.
     far(y, min(d + w)) :- far(x, d), road(x, y, w).
+    busy(x), seen(x)   :- node(x), (edge(x, _) ; edge(_, x)), count : { edge(x, _) } > 3.
     root(1).
 
-A literal is an atom, a negated atom, `variable = aggregate : { literals }`, or any boolean
-expression of Spark SQL. Comments are `// ...`, `-- ...` and `/* ... */`.
+A literal is an atom, a negated atom, or any boolean expression of Spark SQL, in which aggregates
+`function value : { literals }` may stand. A comma binds literals closer than a semicolon.
+Comments are `// ...`, `-- ...` and `/* ... */`.
+
+A rule with several heads, or with alternatives in its body, is read as several rules, and an
+aggregate inside an expression as one that has a result of its own.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from rekindle.errors import StatementError
@@ -23,9 +29,10 @@ _COMMENT = re.compile(r"//[^\n]*|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"")
 _ATOM = re.compile(r"(?P<negated>!|not\s+)?\s*(?P<name>[A-Za-z_]\w*|`[^`]+`)\s*\(", re.IGNORECASE)
 _AGGREGATE = re.compile(
-    r"(?P<result>[A-Za-z_]\w*)\s*=\s*(?P<function>count|sum|min|max|avg|mean)\b(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
+    r"(?<![\w.`])(?P<function>count|sum|min|max|avg|mean)\b(?!\s*[=<>!+*/%|&^`])", re.IGNORECASE
 )
+"""A function's name, and not a variable of that name, which an operator follows."""
+_UNNAMED = "__"
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _OPENING, _CLOSING = "([{", ")]}"
 
@@ -86,9 +93,9 @@ def parse_program(text: str, is_relation: Relations) -> list[Rule]:
     """The rules of a program; `is_relation` tells atoms from calls of boolean functions."""
     blanked = _blanked(text)
     clauses = list(_clauses(text, blanked))
-    heads = {_head(clause, place).name.lower() for clause, place in clauses}
+    heads = {head.name.lower() for clause, place in clauses for head in _heads(clause, place)}
     reader = _Reader(lambda name: name.lower() in heads or is_relation(name))
-    return [reader.rule(clause, place) for clause, place in clauses]
+    return [rule for clause, place in clauses for rule in reader.rules(clause, place)]
 
 
 def _blanked(text: str) -> str:
@@ -153,13 +160,16 @@ def _split(text: str, separator: str = ",") -> list[str]:
     return [*parts, text[start:].strip()]
 
 
-def _head(clause: str, place: Place) -> Atom:
-    written = _split(clause, ":-")[0]
-    found = _atom(written)
-    if found is None or found.negated:
-        raise place.error(
-            f"'{written}' is not a head", hint="write relation(x, y) :- body. or relation(1, 2)."
-        )
+def _heads(clause: str, place: Place) -> list[Atom]:
+    found = []
+    for written in _split(_split(clause, ":-")[0]):
+        atom = _atom(written)
+        if atom is None or atom.negated:
+            raise place.error(
+                f"'{written}' is not a head",
+                hint="write relation(x, y) :- body. or relation(1, 2).",
+            )
+        found.append(atom)
     return found
 
 
@@ -169,56 +179,131 @@ def _atom(text: str) -> Atom | None:
     if match is None or match.start() != 0:
         return None
     opened = match.end() - 1
-    closed = next((p for p, depth in _depths(text[opened:]) if p and depth == 0), None)
-    if closed is None or text[opened + closed + 1 :].strip():
+    closed = closing(text, opened)
+    if closed is None or text[closed + 1 :].strip():
         return None
-    inner = text[opened + 1 : opened + closed]
+    inner = text[opened + 1 : closed]
     arguments = tuple(_split(inner)) if inner.strip() else ()
     return Atom(match["name"].strip("`"), arguments, match["negated"] is not None)
+
+
+def closing(text: str, opened: int) -> int | None:
+    """Where the bracket that is opened there is closed."""
+    inside = _depths(text[opened:])
+    return next((opened + p for p, depth in inside if p and depth == 0), None)
 
 
 class _Reader:
     def __init__(self, is_relation: Relations) -> None:
         self._is_relation = is_relation
+        self._unnamed = itertools.count()
 
-    def rule(self, clause: str, place: Place) -> Rule:
+    def rules(self, clause: str, place: Place) -> Iterator[Rule]:
         bodies = _split(clause, ":-")[1:]
         if len(bodies) > 1:
             raise place.error("a rule has one ':-'")
-        body = tuple(self.literal(part, place) for part in _split(bodies[0])) if bodies else ()
-        return Rule(_head(clause, place), body, place)
+        for body in self._alternatives(bodies[0], place) if bodies else [()]:
+            for head in _heads(clause, place):
+                found = [self._hoisted(argument, place) for argument in head.arguments]
+                arguments = tuple(text for text, _ in found)
+                aggregates = (literal for _, literals in found for literal in literals)
+                yield Rule(Atom(head.name, arguments), (*body, *aggregates), place)
 
-    def literal(self, text: str, place: Place) -> Literal:
+    def _alternatives(self, text: str, place: Place) -> list[tuple[Literal, ...]]:
+        """The conjunctions of which a body is the disjunction."""
+        found = []
+        for option in _split(text, ";"):
+            parts = [self._part(part, place) for part in _split(option)]
+            found += [tuple(itertools.chain(*chosen)) for chosen in itertools.product(*parts)]
+        return found
+
+    def _part(self, text: str, place: Place) -> list[tuple[Literal, ...]]:
         if not text:
             self._fail(place, "a literal is missing", "remove the comma that has nothing beside it")
-        aggregated = self._aggregated(text, place)
-        if aggregated is not None:
-            return aggregated
-        atom = _atom(text)
-        if atom is not None and (atom.negated or self._is_relation(atom.name)):
-            return atom
-        return Expression(text)
+        if text[0] == "(" and closing(text, 0) == len(text) - 1:
+            return self._alternatives(text[1:-1], place)
+        return [self._literals(text, place)]
 
-    def _aggregated(self, text: str, place: Place) -> Aggregated | None:
-        match = _AGGREGATE.fullmatch(text)
-        parts = [] if match is None else _split(match["rest"], ":")
-        if match is None or len(parts) != 2:
-            return None
-        body = parts[1].strip()
-        if not (body.startswith("{") and body.endswith("}")):
-            self._fail(
-                place, f"the body of '{match['function']}' needs braces", "n = count : { ... }"
-            )
-        function = {"mean": "avg"}.get(match["function"].lower(), match["function"].lower())
-        value = parts[0].strip()
+    def _literals(self, text: str, place: Place) -> tuple[Literal, ...]:
+        """A literal, after the aggregates that it contains."""
+        atom = _atom(text)
+        if atom is not None and self._is_relation(atom.name):
+            found = [self._hoisted(argument, place) for argument in atom.arguments]
+            aggregates = tuple(literal for _, literals in found for literal in literals)
+            return (*aggregates, replace(atom, arguments=tuple(text for text, _ in found)))
+        plain, aggregates = self._hoisted(text, place)
+        named = re.fullmatch(rf"([A-Za-z_]\w*)\s*=\s*{_UNNAMED}\d+", plain)
+        if named is not None and len(aggregates) == 1:
+            return (replace(aggregates[0], result=named[1]),)
+        return (*aggregates, Expression(plain))
+
+    def _hoisted(self, text: str, place: Place) -> tuple[str, tuple[Aggregated, ...]]:
+        """An expression with a variable for each aggregate in it, and the aggregates."""
+        found: list[Aggregated] = []
+        position = 0
+        strings = [match.span() for match in _STRING.finditer(text)]
+        while (match := _AGGREGATE.search(text, position)) is not None:
+            position = match.end()
+            quoted = any(start <= match.start() < end for start, end in strings)
+            colon = None if quoted else _colon(text, position)
+            if colon is None:
+                continue
+            body, end = self._body(text, colon + 1, match[0], place)
+            name = f"{_UNNAMED}{next(self._unnamed)}"
+            value = text[position:colon].strip()
+            found.append(self._aggregated(name, match[0].lower(), value, body, place))
+            text = text[: match.start()] + name + text[end:]
+            position = match.start() + len(name)
+            strings = [match.span() for match in _STRING.finditer(text)]
+        return text, tuple(found)
+
+    def _body(self, text: str, start: int, function: str, place: Place) -> tuple[str, int]:
+        """The text of an aggregate's body, an atom or literals in braces, and where it ends."""
+        rest = text[start:]
+        start += len(rest) - len(rest.lstrip())
+        if text.startswith("{", start):
+            closed = closing(text, start)
+            if closed is not None:
+                return text[start + 1 : closed], closed + 1
+        atom = _ATOM.match(text, start)
+        closed = None if atom is None else closing(text, atom.end() - 1)
+        if closed is None:
+            self._fail(place, f"the body of '{function}' needs braces", "n = count : { ... }")
+        return text[start : closed + 1], closed + 1
+
+    def _aggregated(
+        self, result: str, function: str, value: str, body: str, place: Place
+    ) -> Aggregated:
         if (function == "count") != (not value):
             self._fail(place, f"'{function}' needs {'no ' * (function == 'count')}value", "")
-        inner = tuple(self.literal(part, place) for part in _split(body[1:-1]))
-        return Aggregated(match["result"], function, value, inner)
+        options = self._alternatives(body, place)
+        if len(options) > 1:
+            self._fail(
+                place,
+                f"the body of '{function}' has alternatives",
+                "define a relation by a rule for each, and aggregate that",
+            )
+        return Aggregated(result, {"mean": "avg"}.get(function, function), value, options[0])
 
     @staticmethod
     def _fail(place: Place, message: str, hint: str) -> NoReturn:
         raise place.error(message, hint)
+
+
+def _colon(text: str, start: int) -> int | None:
+    """Where the colon stands that ends an aggregate's value, if the text there is one."""
+    for position, depth in _depths(text[start:]):
+        here = start + position
+        if depth < 0 or (depth == 0 and text[here] in ",;"):
+            return None
+        if depth == 0 and text[here] == ":" and "::" not in text[max(here - 1, 0) : here + 2]:
+            return here
+    return None
+
+
+def is_named(text: str) -> bool:
+    """Is it a variable of the program's text, and not the result of an aggregate inside one?"""
+    return is_variable(text) and not re.fullmatch(rf"{_UNNAMED}\d+", text)
 
 
 def is_variable(text: str) -> bool:

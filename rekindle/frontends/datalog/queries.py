@@ -1,15 +1,17 @@
 """The rules of a relation as one SQL query.
 
 A body is a product of its atoms, each variable the column where it first occurs; what it meets
-again is compared. Negated atoms are NOT EXISTS, aggregates are scalar subqueries over the rows that
-satisfy their body. Types, functions and errors in expressions are Spark's.
+again is compared. Atoms that share no variable with the others or with the head only have to hold:
+they are a product of their own, of which at most one row is taken. Negated atoms are NOT EXISTS,
+aggregates are scalar subqueries over the rows that satisfy their body. Types, functions and errors
+in expressions are Spark's.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rekindle.frontends.datalog.parse import (
@@ -19,6 +21,8 @@ from rekindle.frontends.datalog.parse import (
     Literal,
     Place,
     Rule,
+    closing,
+    is_named,
     is_variable,
 )
 from rekindle.frontends.datalog.program import Relation
@@ -26,7 +30,15 @@ from rekindle.frontends.datalog.program import Relation
 Columns = Callable[[str, Place], Sequence[str]]
 """The columns of a relation by its name, or an error at a place."""
 
-_EXTREME = re.compile(r"(min|max)\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
+HOLDS = "holds"
+"""The column of a relation without columns, which is true in its one row."""
+
+_EXTREME = re.compile(r"(min|max)\s*\(", re.IGNORECASE)
+_EXPLODED = re.compile(r"(explode)\s*\(", re.IGNORECASE)
+_EQUATION = re.compile(r"([^=<>!]*[^=<>!\s])\s*=(?!=)\s*([^\s=].*)", re.DOTALL)
+_CONNECTED = re.compile(r"\b(and|or)\b", re.IGNORECASE)
+_PARAMETERS = re.compile(r"(\w+|\([\w\s,]+\))\s*->")
+_ALIAS = re.compile(r"(?<![\w`.])(_\d+)\.`")
 _TOKEN = re.compile(
     r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|(?<![\w.])[A-Za-z_]\w*(?!\w*\s*\()",
     re.DOTALL,
@@ -36,10 +48,11 @@ _TOKEN = re.compile(
 def column_names(relation: Relation) -> list[str]:
     """What the first rule calls the columns: its variables, or c0, c1..."""
     names: list[str] = []
+    if not relation.rules[0].head.arguments:
+        return [HOLDS]
     for i, argument in enumerate(relation.rules[0].head.arguments):
-        extreme = _EXTREME.fullmatch(argument)
-        bare = extreme[2].strip() if extreme else argument
-        fresh = is_variable(bare) and bare.lower() not in [n.lower() for n in names]
+        _, bare = _extreme(argument)
+        fresh = is_named(bare) and bare.lower() not in [n.lower() for n in names]
         names.append(bare if fresh else f"c{i}")
     return names
 
@@ -67,8 +80,7 @@ def _extremes(relation: Relation) -> list[str]:
     found = [""] * len(relation.rules[0].head.arguments)
     for rule in relation.rules:
         for i, argument in enumerate(rule.head.arguments):
-            match = _EXTREME.fullmatch(argument)
-            function = "" if match is None else match[1].lower()
+            function, _ = _extreme(argument)
             if function and found[i] not in ("", function):
                 raise rule.place.error(
                     f"'{relation.name}' takes both min and max in column {i + 1}"
@@ -77,17 +89,30 @@ def _extremes(relation: Relation) -> list[str]:
     return found
 
 
+def _extreme(argument: str) -> tuple[str, str]:
+    """min, max or nothing, and what it is taken of."""
+    return _called(_EXTREME, argument)
+
+
+def _called(function: re.Pattern[str], text: str) -> tuple[str, str]:
+    """The name of the function of which a text is one call, with what it is of; or the text."""
+    match = function.match(text)
+    if match is None or closing(text, match.end() - 1) != len(text) - 1:
+        return "", text
+    return match[1].lower(), text[match.end() : -1].strip()
+
+
 def _select(rule: Rule, columns: Columns, names: Sequence[str]) -> str:
     body = _Body(columns, rule.place)
     body.add(rule.body)
     outputs = []
-    for argument, name in zip(rule.head.arguments, names, strict=True):
-        extreme = _EXTREME.fullmatch(argument)
-        text = extreme[2] if extreme else argument
-        if text.strip() == "_":
+    for argument, name in zip(rule.head.arguments or ("true",), names, strict=True):
+        _, text = _extreme(argument)
+        if text == "_":
             raise rule.place.error("a head cannot have '_'", hint="name what it should hold")
         outputs.append(f"{body.bound(text)} AS `{name}`")
-    return f"SELECT {', '.join(outputs)}{body.source}"
+    shown = ", ".join(outputs)
+    return f"SELECT {shown}{body.source_of(shown)}"
 
 
 @dataclass
@@ -96,30 +121,50 @@ class _Body:
 
     columns: Columns
     place: Place
+    around: _Body | None = None
     outer: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
-    tables: list[str] = field(default_factory=list)
+    tables: dict[str, str] = field(default_factory=dict)
     conditions: list[str] = field(default_factory=list)
+    compared: list[tuple[str, str]] = field(default_factory=list)
+    named: set[str] = field(default_factory=set)
     numbers: itertools.count[int] = field(default_factory=itertools.count)
-    distinct: bool = False
 
     @property
     def source(self) -> str:
-        tables = f" FROM {' CROSS JOIN '.join(self.tables)}" if self.tables else ""
-        where = f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
-        return tables + where
+        return _source(list(self.tables.values()), self.conditions)
+
+    def source_of(self, shown: str) -> str:
+        """FROM and WHERE for a set of rows of which only some columns matter."""
+        together = [{alias} | self._aliases(table) for alias, table in self.tables.items()]
+        together += [self._aliases(condition) for condition in self.conditions]
+        groups = _groups(self._aliases(shown), together)
+        if len(groups) < 2:
+            return self.source
+        found, left = [], list(self.conditions)
+        for group in groups[1:]:
+            own = [text for text in left if group & self._aliases(text)]
+            left = [text for text in left if text not in own]
+            inner = _source([t for alias, t in self.tables.items() if alias in group], own)
+            found.append(f"(SELECT DISTINCT true AS `{HOLDS}`{inner}) AS _{next(self.numbers)}")
+        main = [table for alias, table in self.tables.items() if alias in groups[0]]
+        return _source([*main, *found], left)
+
+    def _aliases(self, text: str) -> set[str]:
+        """The tables of this body that a text mentions; a subquery has others besides."""
+        return self.tables.keys() & set(_ALIAS.findall(text))
 
     def add(self, literals: Sequence[Literal]) -> None:
+        self.named |= {name for literal in literals for name in self._names(literal)}
         for literal in literals:
             if isinstance(literal, Atom) and not literal.negated:
                 self._read(literal)
         waiting = [x for x in literals if not isinstance(x, Atom) or x.negated]
         # Equations give variables their values, in whatever order they are written.
-        while True:
-            solved = next((x for x in waiting if self._solve(x)), None)
-            if solved is None:
-                break
+        while (solved := self._next_solved(waiting)) is not None:
             waiting.remove(solved)
+        for place, argument in self.compared:
+            self.conditions.append(f"{place} = ({self.bound(argument)})")
         for literal in waiting:
             match literal:
                 case Atom():
@@ -130,25 +175,45 @@ class _Body:
                     value = self._aggregate(literal)
                     self.conditions.append(f"{self._known(literal.result)} = {value}")
 
+    def _next_solved(self, waiting: Sequence[Literal]) -> Literal | None:
+        """A literal that gave a variable its value.
+
+        An aggregate comes after the equations for what it mentions: inside it, a variable that has
+        no value yet would stand for any.
+        """
+        targets = [name for x in waiting for name, _ in self._equations(x)]
+        for literal in waiting:
+            own = {name for name, _ in self._equations(literal)}
+            inner = _mentioned(literal.body) if isinstance(literal, Aggregated) else set()
+            if not (inner & set(targets)) - own and self._solve(literal):
+                return literal
+        return next((literal for literal in waiting if self._solve(literal)), None)
+
     def _read(self, atom: Atom) -> None:
         alias = f"_{next(self.numbers)}"
-        rows = f"(SELECT DISTINCT * FROM `{atom.name}`)" if self.distinct else f"`{atom.name}`"
-        self.tables.append(f"{rows} AS {alias}")
+        # The rows of a relation count once; those of a rule are made distinct at its end.
+        rows = f"(SELECT DISTINCT * FROM `{atom.name}`)" if self.around else f"`{atom.name}`"
+        self.tables[alias] = f"{rows} AS {alias}"
         for column, argument in zip(self._columns(atom), atom.arguments, strict=True):
             place = f"{alias}.`{column}`"
             if argument == "_":
                 continue
             if is_variable(argument):
-                known = self._find(argument)
-                if known is None:
-                    self.variables[argument] = place
-                else:
-                    self.conditions.append(f"{place} = {known}")
+                self._bind(argument, place)
             else:
-                self.conditions.append(f"{place} = ({self.bound(argument)})")
+                self.compared.append((place, argument))
+
+    def _bind(self, variable: str, place: str) -> None:
+        known = self._find(variable)
+        if known is None:
+            self.variables[variable] = place
+        else:
+            self.conditions.append(f"{place} = {known}")
 
     def _columns(self, atom: Atom) -> Sequence[str]:
         columns = self.columns(atom.name, self.place)
+        if not atom.arguments and list(columns) == [HOLDS]:
+            return []
         if len(columns) != len(atom.arguments):
             raise self.place.error(
                 f"'{atom.name}' has {len(columns)} columns, not {len(atom.arguments)}",
@@ -156,23 +221,47 @@ class _Body:
             )
         return columns
 
+    def _equations(self, literal: Literal) -> list[tuple[str, str]]:
+        """The variables without a value that a literal equates with something."""
+        match literal:
+            case Aggregated():
+                sides = [(literal.result, "")]
+            case Expression():
+                equation = _EQUATION.fullmatch(literal.text.strip())
+                if equation is None or _is_connected(literal.text):
+                    return []
+                sides = [(equation[1], equation[2]), (equation[2], equation[1])]
+            case Atom():
+                return []
+        return [(x, other) for x, other in sides if is_variable(x) and self._find(x) is None]
+
     def _solve(self, literal: Literal) -> bool:
         """Give a variable the value that an equation says, if all else in it is known."""
-        match literal:
-            case Aggregated() if self._find(literal.result) is None:
-                self.variables[literal.result] = self._aggregate(literal)
+        if isinstance(literal, Expression) and self._explode(literal.text):
+            return True
+        for variable, other in self._equations(literal):
+            if isinstance(literal, Aggregated):
+                self.variables[variable] = self._aggregate(literal)
                 if literal.function in ("min", "max", "avg"):
-                    self.conditions.append(f"{self.variables[literal.result]} IS NOT NULL")
+                    self.conditions.append(f"{self.variables[variable]} IS NOT NULL")
                 return True
-            case Expression():
-                sides = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.*)", literal.text, re.DOTALL)
-                if sides is None or not is_variable(sides[1]) or self._find(sides[1]) is not None:
-                    return False
-                if any(self._find(name) is None for name in self._free(sides[2])):
-                    return False
-                self.variables[sides[1]] = f"({self.bound(sides[2])})"
+            if all(self._find(name) is not None for name in self._free(other)):
+                self.variables[variable] = f"({self.bound(other)})"
                 return True
         return False
+
+    def _explode(self, text: str) -> bool:
+        """Let a variable be each element of an array in turn."""
+        equation = _EQUATION.fullmatch(text.strip())
+        if equation is None or not is_variable(equation[1]):
+            return False
+        function, array = _called(_EXPLODED, equation[2])
+        if not function or any(self._find(name) is None for name in self._free(array)):
+            return False
+        alias = f"_{next(self.numbers)}"
+        self.tables[alias] = f"LATERAL explode({self.bound(array)}) AS {alias}(`element`)"
+        self._bind(equation[1], f"{alias}.`element`")
+        return True
 
     def _deny(self, atom: Atom) -> None:
         alias = f"_{next(self.numbers)}"
@@ -191,14 +280,35 @@ class _Body:
 
     def _aggregate(self, literal: Aggregated) -> str:
         known = {**self.outer, **self.variables}
-        inner = _Body(self.columns, self.place, outer=known, numbers=self.numbers, distinct=True)
+        inner = _Body(self.columns, self.place, self, outer=known, numbers=self.numbers)
+        if any(isinstance(x, Aggregated) for x in literal.body):
+            return self._nested(literal, inner)
         inner.add(literal.body)
-        if literal.function == "count":
-            return f"(SELECT count(*){inner.source})"
-        value = f"{literal.function}({inner.bound(literal.value)})"
-        if literal.function == "sum":
-            value = f"coalesce({value}, 0)"
-        return f"(SELECT {value}{inner.source})"
+        value = inner.bound(literal.value) if literal.value else "*"
+        return f"(SELECT {_call(literal.function, value)}{inner.source})"
+
+    def _nested(self, literal: Aggregated, inner: _Body) -> str:
+        """An aggregate with an aggregate in its body.
+
+        A subquery sees the columns of the query around it and not those further out, and Spark
+        decorrelates none inside the call of a correlated aggregate. So the values of the variables
+        from outside are read inside once more, the body is a query of its own with a value for
+        each of them, and they are compared around it.
+        """
+        needed = [x for x in inner.outer if x in _mentioned([literal])]
+        own = [x for x in self.conditions if set(_ALIAS.findall(x)) <= self.tables.keys()]
+        shown = [f"{inner.outer[name]} AS `__{name}`" for name in needed]
+        compared = [f"`__{name}` <=> {inner.outer[name]}" for name in needed]
+        if needed:
+            alias = f"_{next(self.numbers)}"
+            source = _source(list(self.tables.values()), own)
+            inner.tables[alias] = f"(SELECT DISTINCT {', '.join(shown)}{source}) AS {alias}"
+            inner.outer = {name: f"{alias}.`__{name}`" for name in needed}
+            shown = [inner.outer[name] for name in needed]
+        inner.add(literal.body)
+        value = inner.bound(literal.value) if literal.value else "1"
+        rows = f"(SELECT {', '.join([f'{value} AS `value`', *shown])}{inner.source})"
+        return f"(SELECT {_call(literal.function, '`value`')}{_source([rows], compared)})"
 
     def _find(self, variable: str) -> str | None:
         return self.variables.get(variable) or self.outer.get(variable)
@@ -213,19 +323,80 @@ class _Body:
         return found
 
     def _free(self, text: str) -> list[str]:
-        return [m[0] for m in _TOKEN.finditer(text) if self._is_name(m[0])]
+        bare = _parameters(text)
+        return [m[0] for m in _TOKEN.finditer(text) if self._is_name(m[0]) and m[0] not in bare]
 
-    @staticmethod
-    def _is_name(token: str) -> bool:
-        return token[0] not in "'\"`" and is_variable(token) and token.upper() not in _KEYWORDS
+    def _is_name(self, token: str) -> bool:
+        if token[0] in "'\"`" or not is_variable(token):
+            return False
+        return token in self.named or token in self.outer or token.upper() not in _KEYWORDS
+
+    def _names(self, literal: Literal) -> list[str]:
+        """Variables for certain, though they may be called as a word of SQL is."""
+        if isinstance(literal, Atom):
+            return [argument for argument in literal.arguments if is_variable(argument)]
+        return [name for name, _ in self._equations(literal)]
 
     def bound(self, text: str) -> str:
         """An expression with each variable as what it stands for."""
+        bare = _parameters(text)
 
         def replaced(match: re.Match[str]) -> str:
-            return self._known(match[0]) if self._is_name(match[0]) else match[0]
+            is_name = self._is_name(match[0]) and match[0] not in bare
+            return self._known(match[0]) if is_name else match[0]
 
         return _TOKEN.sub(replaced, text).strip()
+
+
+def _call(function: str, value: str) -> str:
+    call = f"{function}({value})"
+    return f"coalesce({call}, 0)" if function == "sum" else call
+
+
+def _source(tables: Sequence[str], conditions: Sequence[str]) -> str:
+    joined = f" FROM {' CROSS JOIN '.join(tables)}" if tables else ""
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return joined + where
+
+
+def _groups(first: set[str], together: Iterable[set[str]]) -> list[set[str]]:
+    """The aliases that stand together, directly or not; the group of the first ones comes first."""
+    groups = [first] if first else []
+    for aliases in together:
+        touched = [group for group in groups if group & aliases]
+        joined = aliases.union(*touched)
+        place = groups.index(touched[0]) if touched else len(groups)
+        groups = [group for group in groups if group not in touched]
+        groups[place:place] = [joined] if joined else []
+    return groups
+
+
+def _mentioned(body: Sequence[Literal]) -> set[str]:
+    """The names in a body, those of variables among them."""
+    found: set[str] = set()
+    for literal in body:
+        match literal:
+            case Atom():
+                texts: Sequence[str] = literal.arguments
+            case Aggregated():
+                texts = (literal.result, literal.value)
+                found |= _mentioned(literal.body)
+            case Expression():
+                texts = (literal.text,)
+        found |= {match[0] for text in texts for match in _TOKEN.finditer(text)}
+    return found
+
+
+def _parameters(text: str) -> set[str]:
+    """The parameters of lambda functions."""
+    return {name for given in _PARAMETERS.findall(text) for name in re.findall(r"\w+", given)}
+
+
+def _is_connected(text: str) -> bool:
+    """Does AND or OR stand outside of brackets, so that '=' is not what is done last?"""
+    while (inner := re.sub(r"\([^()]*\)|'(?:[^'\\]|\\.)*'|\"[^\"]*\"", "", text)) != text:
+        text = inner
+    return _CONNECTED.search(re.sub(r"(?is)\bcase\b.*\bend\b", "", text)) is not None
 
 
 _KEYWORDS = frozenset(
@@ -265,6 +436,11 @@ _KEYWORDS = frozenset(
         "BOOLEAN",
         "SMALLINT",
         "TINYINT",
+        "INTEGER",
+        "BINARY",
+        "ARRAY",
+        "MAP",
+        "STRUCT",
         "DAY",
         "MONTH",
         "YEAR",
