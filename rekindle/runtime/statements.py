@@ -107,8 +107,12 @@ def _options(text: str | None) -> dict[str, str]:
 def split_script(script: str) -> list[str]:
     """The statements of a script, cut at semicolons outside quotes and comments.
 
+    In Datalog a semicolon between literals means "or"; one after a full stop ends the program.
+
     >>> split_script("select ';'; -- a ; b\\n select 2;")
     ["select ';'", '-- a ; b\\n select 2']
+    >>> split_script("datalog p(x) :- q(x) ; r(x).; select 3")
+    ['datalog p(x) :- q(x) ; r(x).', 'select 3']
     """
     token = re.compile(
         r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|;", re.DOTALL
@@ -116,9 +120,15 @@ def split_script(script: str) -> list[str]:
     parts = []
     start = 0
     for found in token.finditer(script):
-        if found[0] == ";":
+        if found[0] == ";" and not _is_alternative(script[start : found.start()]):
             parts.append(script[start : found.start()])
             start = found.end()
     parts.append(script[start:])
     stripped = [part.strip() for part in parts]
     return [part for part in stripped if _COMMENT.sub("", part).strip()]
+
+
+def _is_alternative(before: str) -> bool:
+    """Is a semicolon after this text one between the literals of a rule?"""
+    text = _COMMENT.sub(" ", before).strip()
+    return text[:7].upper() == "DATALOG" and not text.endswith(".")
