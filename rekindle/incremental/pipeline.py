@@ -16,10 +16,11 @@ after every step and not only after the last.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from rekindle.calculus.terms import Term
+from rekindle.calculus.stamps import stamped_bodies
+from rekindle.calculus.terms import Fix, Term
 from rekindle.calculus.text import to_text
 from rekindle.incremental.laws.apply_chain_rule import apply_chain_rule
 from rekindle.incremental.laws.eliminate_distincts import eliminate_distincts
@@ -86,7 +87,27 @@ def trace_steps(term: Term) -> list[tuple[str, str]]:
         ("lift", stream_text(lift(rewritten))),
         *_expansion(lift(rewritten)),
         *((name, stream_text(stream)) for name, stream in intermediate_streams(term)),
+        *(step for fix in _recursions(rewritten) for step in _scope(fix)),
     ]
+
+
+def _recursions(term: Term) -> Iterator[Fix]:
+    """The recursions in a term, each once."""
+    waiting, seen = [term], set()
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, Fix):
+            if found.names in seen:
+                continue
+            seen.add(found.names)
+            yield found
+        waiting += found.children
+
+
+def _scope(fix: Fix) -> Iterator[tuple[str, str]]:
+    """What runs at every iteration: the incremental form of each body, over rows with a stamp."""
+    for name, body in zip(fix.names, stamped_bodies(fix), strict=True):
+        yield f"inside μ: {name}", stream_text(derive_stamped(body))
 
 
 def _expansion(lifted: Stream) -> list[tuple[str, str]]:

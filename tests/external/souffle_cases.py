@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.external.souffle_components import Program, flattened
-from tests.external.souffle_naive import Row, Value, cast
+from tests.external.souffle_functors import Value, cast
+from tests.external.souffle_naive import Row
 from tests.external.souffle_syntax import NotApplicable, parse
 from tests.external.souffle_witnesses import with_witnesses
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.external.souffle_components import Program
-from tests.external.souffle_naive import Row, Value, cast, numbers
+from tests.external.souffle_functors import Value, cast, numbers
+from tests.external.souffle_naive import Row
 from tests.external.souffle_syntax import (
     TESTS,
     Aggregate,

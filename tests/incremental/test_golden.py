@@ -16,7 +16,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rekindle.calculus.terms import Distinct, Term
+from rekindle.calculus.scalars import Column
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import Distinct, Fix, Join, Map, Source, Term, UnionAll
 from rekindle.calculus.text import parse
 from rekindle.incremental.pipeline import derive, trace_steps
 from rekindle.incremental.stream import Update
@@ -70,3 +72,18 @@ def test_equal_integrals_are_counted_once() -> None:
     circuit = derive(self_join)
     assert len(integrals(circuit)) == 1
     assert len(joins(circuit)) == 2
+
+
+def test_a_recursion_shows_what_runs_inside() -> None:
+    """The join of the closure, with its integrals, at every iteration."""
+    edge = Source("edge", Schema.of(src="int", dst="int"))
+    path = Source("path", Schema.of(src="int", dst="int").as_nullable())
+    step = Map(
+        Join(path, edge, (Column(1, "int"),), (Column(0, "int"),)),
+        (("src", Column(0, "int")), ("dst", Column(3, "int"))),
+    )
+    steps = dict(trace_steps(Fix(("path",), (Distinct(UnionAll((edge, step))),))))
+    inside = steps["inside μ: path"]
+    assert "↑H[distinct]" in inside
+    assert inside.count("⋈") == 2
+    assert "z⁻¹(I(edge))" in inside or "I(edge)" in inside
