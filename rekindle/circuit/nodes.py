@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
@@ -41,13 +42,15 @@ class Side(enum.Enum):
 class Table:
     """An input: a table's changes, and its contents as their integral, arranged by its key.
 
-    `incarnation` tells a table from an earlier one of the same name that was dropped.
+    `incarnation` tells a table from an earlier one of the same name that was dropped; `lengths`
+    has how many characters columns hold, where that is limited.
     """
 
     name: str
     schema: Schema
     key: tuple[int, ...]
     incarnation: str
+    lengths: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     linearity = Linearity.SOURCE
 

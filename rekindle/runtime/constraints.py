@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rekindle.circuit.nodes import Table
 from rekindle.errors import ConstraintError
-from rekindle.runtime.rows import check_not_null, show_row
+from rekindle.runtime.rows import check_lengths, check_not_null, show_row
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
@@ -22,7 +22,7 @@ from rekindle.traces.reader import TraceReader
 
 def check_change(node: Table, change: pa.Table, after: TraceReader) -> None:
     """Raise unless the new contents are lawful on every key of an arranged change."""
-    _check_nulls(node, change)
+    _check_columns(node, change)
     rows, _ = after.probe(distinct_keys(change))
     _check_rows(node, rows)
 
@@ -30,14 +30,15 @@ def check_change(node: Table, change: pa.Table, after: TraceReader) -> None:
 def check_load(node: Table, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same for the first rows of a table: arranged tables, no key in two, are its contents."""
     for table in tables:
-        _check_nulls(node, table)
+        _check_columns(node, table)
         _check_rows(node, table)
         yield table
 
 
-def _check_nulls(node: Table, change: pa.Table) -> None:
+def _check_columns(node: Table, change: pa.Table) -> None:
     columns = change.select([f"c{i}" for i in range(len(node.schema))])
     check_not_null(columns, node.schema, node.name)
+    check_lengths(columns, node.schema, node.lengths, node.name)
 
 
 def _check_rows(node: Table, rows: pa.Table) -> None:

@@ -162,14 +162,18 @@ class Database:
         if reserved:
             raise DefinitionError(f"table '{name}' cannot have a column called '{reserved[0]}'")
         fields = []
+        lengths = {}
         for i, field in enumerate(struct.fields):
+            if isinstance(field.dataType, T.VarcharType):
+                lengths[i] = field.dataType.length
+                field = T.StructField(field.name, T.StringType(), field.nullable)
             check_storable(field.dataType, field.name)
             check_enabled(self.spark, field.dataType, field.name)
             fields.append(
                 T.StructField(field.name, field.dataType, field.nullable and i not in key)
             )
         table = Table(name, schema_of(T.StructType(fields)), key, secrets.token_hex(8))
-        return TableEntry(name, table.schema, key, table.incarnation, table.id, created=0)
+        return TableEntry(name, table.schema, key, table.incarnation, table.id, 0, lengths)
 
     def add_columns(self, name: str, columns: T.StructType | str) -> None:
         """Give a table more columns, which are NULL in the rows that it has.
@@ -195,7 +199,8 @@ class Database:
                 )
         struct = T.StructType([*struct_of(old.schema).fields, *added.fields])
         entry = self._table_entry(old.name, struct, old.key)
-        self._engine.add_columns(old, replace(entry, created=old.created))
+        lengths = {**old.lengths, **entry.lengths}
+        self._engine.add_columns(old, replace(entry, created=old.created, lengths=lengths))
         self._leaves.remove(old.name)
         self._leaves.add(old.name, struct_of(entry.schema))
 

@@ -155,7 +155,7 @@ class Engine:
             if incremental is Incremental.REQUIRED:
                 _require_incremental(entry.name, circuit, view)
             views[entry.name] = view.id
-        gone = {node.id for node in circuit.prune()}
+        gone = {node.id for node in circuit.prune() if node.id in self.circuit.nodes}
         fresh = frozenset(key for key in circuit.nodes if key not in self.circuit.nodes)
         before = self.state
         epoch = before.epoch + 1
@@ -550,7 +550,7 @@ def _files(trace: Trace) -> list[str]:
 
 def table_node(entry: TableEntry) -> Table:
     """The circuit's node of a table."""
-    return Table(entry.name, entry.schema, entry.key, entry.incarnation)
+    return Table(entry.name, entry.schema, entry.key, entry.incarnation, entry.lengths)
 
 
 def _paths(history: Mapping[str, tuple[Change, ...]]) -> set[str]:

@@ -234,6 +234,21 @@ def check_not_null(columns: pa.Table, schema: Schema, table: str) -> None:
             )
 
 
+def check_lengths(
+    columns: pa.Table, schema: Schema, lengths: Mapping[int, int], table: str
+) -> None:
+    """Raise unless no text is longer than its column may hold."""
+    for i, most in lengths.items():
+        row = pc.index(pc.greater(pc.utf8_length(columns.column(i)), most), True).as_py()
+        if row >= 0:
+            raise RowError(
+                f"column '{schema.names[i]}' of '{table}' is VARCHAR({most}), "
+                f"but row {row + 1} has a longer text",
+                detail=f"the row is {show_row(columns, row)}",
+                hint="shorten the text, or make the column a STRING",
+            )
+
+
 def show_row(columns: pa.Table, row: int) -> str:
     """A row for an error message."""
     payload = [name for name in columns.column_names if not name.startswith("_")]

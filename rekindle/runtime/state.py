@@ -20,7 +20,10 @@ from rekindle.traces.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A table: its columns, its primary key, and a mark that tells it from namesakes."""
+    """A table: its columns, its primary key, and a mark that tells it from namesakes.
+
+    `lengths` has, for the positions of VARCHAR(n) columns, how many characters they hold.
+    """
 
     name: str
     schema: Schema
@@ -28,6 +31,7 @@ class TableEntry:
     incarnation: str
     node: str
     created: int
+    lengths: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 **common,
                 "key": list(entry.key),
                 "incarnation": entry.incarnation,
+                "lengths": sorted(entry.lengths.items()),
                 "created": entry.created,
             }
         case ViewEntry():
@@ -187,6 +192,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
             schema=schema,
             key=tuple(data["key"]),
             incarnation=data["incarnation"],
+            lengths=dict(data.get("lengths", ())),
             node=data["node"],
             # Early databases do not say when; 0 refuses no epoch.
             created=data.get("created", 0),

@@ -75,7 +75,7 @@ def check_storable(data_type: DataType, column: str, *, nested: bool = False) ->
             for field in data_type.fields:
                 check_storable(field.dataType, column, nested=True)
         case CharType() | VarcharType():
-            raise _refusal(column, data_type, "use STRING")
+            raise _refusal(column, data_type, "use STRING, or VARCHAR(n) as a table's column")
         case StringType() if "collate" in data_type.simpleString():
             raise _refusal(column, data_type, "use STRING without a collation")
         case YearMonthIntervalType() if not nested:

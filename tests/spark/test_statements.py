@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+import rekindle
 from rekindle.errors import (
     ConstraintError,
     DefinitionError,
@@ -256,3 +257,20 @@ def test_if_exists_and_or_replace(shop: Database) -> None:
 def test_a_replacement_that_is_refused_keeps_the_old_view(shop: Database) -> None:
     with refused(shop, DefinitionError):
         shop.sql("CREATE OR REPLACE MATERIALIZED VIEW spend AS SELECT first(id) AS m FROM orders")
+
+
+@pytest.mark.parametrize("placement", ["inline", "spark"])
+def test_a_text_is_no_longer_than_its_column(
+    warehouse: str, spark: SparkSession, placement: str
+) -> None:
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.sql("CREATE TABLE t (id INT, s VARCHAR(3))")
+        db.sql("ALTER TABLE t ADD COLUMN u VARCHAR(1)")
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.place(placement)
+        db.sql("INSERT INTO t VALUES (1, 'äöü', NULL), (2, NULL, 'x')")
+        with refused(db, RowError, "'s' of 't' is VARCHAR(3)", "'four'"):
+            db.sql("INSERT INTO t VALUES (3, 'one', 'y'), (4, 'four', 'z')")
+        with refused(db, RowError, "'u' of 't' is VARCHAR(1)"):
+            db.sql("UPDATE t SET u = 'xy' WHERE id = 1")
+        assert rows(db, "t") == bag([(1, "äöü", None), (2, None, "x")])
