@@ -14,6 +14,31 @@ from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option
 _PLANS = "org.apache.spark.sql.catalyst.plans"
 
 
+_RULES = (
+    "org.apache.spark.sql.catalyst.optimizer.PushPredicateThroughJoin",
+    "org.apache.spark.sql.catalyst.optimizer.ColumnPruning",
+)
+"""What the optimiser would have done to the joins, had they been there: a changed value meets
+only the rows and columns that a comparison with it is about."""
+
+
+def with_joined_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    """An equal plan with the scalar subqueries of all its nodes as joins, optimised as such."""
+    if not items(plan.subqueriesAll()):
+        return plan
+    plan = _joined(catalyst, plan)
+    for rule in _RULES:
+        plan = catalyst.module(rule).apply(plan)
+    return plan
+
+
+def _joined(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    children = items(plan.children())
+    if children:
+        plan = plan.withNewChildren(catalyst.seq(_joined(catalyst, child) for child in children))
+    return without_scalar_subqueries(catalyst, plan) or plan
+
+
 def without_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObject | None:
     """An equal plan whose root has no scalar subquery in its expressions; None if it has none."""
     kind = simple_name(plan)

@@ -45,7 +45,10 @@ from rekindle.frontends.spark_sql.ordering import group_limit, limit, window
 from rekindle.frontends.spark_sql.recursion import union_loop, union_loop_reference
 from rekindle.frontends.spark_sql.scalars import generator, scalar
 from rekindle.frontends.spark_sql.sessions import without_sessions
-from rekindle.frontends.spark_sql.subqueries import without_scalar_subqueries
+from rekindle.frontends.spark_sql.subqueries import (
+    with_joined_subqueries,
+    without_scalar_subqueries,
+)
 from rekindle.frontends.spark_sql.translated import Translated, unsupported
 
 WORDS = {
@@ -74,7 +77,7 @@ class Translator:
         """
         self.definitions, self.loops = {}, {}
         self.recursive = frozenset(recursive)
-        return self.translate(plan)
+        return self.translate(with_joined_subqueries(self.catalyst, plan))
 
     def translate(self, plan: JavaObject) -> Translated:
         """The term that denotes what the plan computes."""
