@@ -1,0 +1,293 @@
+"""Join queries: what a linear aggregate over joins is made from, as far as factorisation sees it.
+
+    γ[keys; Σ Π factors](σ(L₁ ⋈ … ⋈ Lₙ))
+
+The leaves Lᵢ are subterms without a join of their own. A *variable* is a class of columns that
+join keys equate, or a grouping column. A measure is a sum of products with one factor at most from
+each leaf, so that a product of sums can take the place of the sum of products.
+
+NULLs: a product is NULL where a factor is, and SUM skips it. So a factor is taken as zero where it
+is NULL, and the number of rows that are summed is a product too, of factors that are 1 where a
+value is present and 0 elsewhere. In a + b each summand is multiplied by the presence of the other.
+
+What is not of this form is refused with a reason, and the view stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import (
+    Aggregate,
+    AggregateFunction,
+    Filter,
+    Join,
+    Map,
+    Measure,
+    Term,
+    Values,
+)
+from rekindle.incremental.policies.arithmetic import Arithmetic, Operation
+from rekindle.incremental.policies.factors import Component, Factors, Leaf
+from rekindle.incremental.policies.hypergraph import Hypergraph, Relation
+from rekindle.incremental.policies.layout import (
+    Computed,
+    Layout,
+    Leaves,
+    Place,
+    Value,
+    leaves_of,
+    shown,
+)
+from rekindle.rewrite.analyses.positivity import is_positive
+
+MAXIMUM_PRODUCTS = 16
+"""Products that one measure may be expanded to; each is a column of every view above its leaves."""
+
+FUNCTIONS = (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVERAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a term is not a join query."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A measure as its ring value: the rows counted, and signed products to be summed."""
+
+    measure: Measure
+    count: Component
+    sums: tuple[tuple[int, Component], ...]
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        return (self.count, *(component for _, component in self.sums))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinQuery:
+    """A linear aggregate over a join of leaves; `keys` has the variable of each grouping key."""
+
+    leaves: tuple[Leaf, ...]
+    keys: tuple[str, ...]
+    measures: tuple[Parts, ...]
+    schema: Schema
+
+    @property
+    def hypergraph(self) -> Hypergraph:
+        relations = tuple(Relation(leaf.name, leaf.variables + leaf.local) for leaf in self.leaves)
+        return Hypergraph(relations, tuple(dict.fromkeys(self.keys)))
+
+
+def recognise(term: Term, arithmetic: Arithmetic) -> JoinQuery | Refusal:
+    """The join query that a term is, or why it is none."""
+    if not isinstance(term, Aggregate):
+        return Refusal("it is not an aggregate")
+    for measure in term.measures:
+        if measure.function not in FUNCTIONS or measure.values is not Values.ALL:
+            return Refusal(f"'{measure.name}' is not a count, a sum or an average of all rows")
+    try:
+        return _Recogniser(arithmetic).query(term)
+    except _RefusedError as refused:
+        return Refusal(str(refused))
+
+
+class _RefusedError(Exception):
+    """Unwinds the walk over a term; never leaves this module."""
+
+
+_Product: TypeAlias = tuple[int, tuple[Place, ...]]
+
+
+class _Recogniser:
+    """Takes one term apart."""
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        self._arithmetic = arithmetic
+        self._leaves = Leaves()
+        self._equal: list[tuple[Place, Place]] = []
+
+    def query(self, term: Aggregate) -> JoinQuery:
+        layout = self._flatten(term.child)
+        if len(self._leaves.terms) < 2:
+            raise _RefusedError("it joins nothing")
+        keys = [
+            self._on_one_leaf(layout.value(key), f"the grouping key '{name}'")
+            for name, key in term.keys
+        ]
+        expanded = [
+            [self._products(layout.value(argument)) for argument in measure.arguments]
+            for measure in term.measures
+        ]
+        names = self._variables(keys)
+        factors = Factors(self._arithmetic, self._leaves, names)
+        measures = tuple(
+            self._measure(measure, products, factors)
+            for measure, products in zip(term.measures, expanded, strict=True)
+        )
+        return JoinQuery(factors.leaves(), tuple(names[key] for key in keys), measures, term.schema)
+
+    # ---- the joins -----------------------------------------------------------------------------
+
+    def _flatten(self, term: Term) -> Layout:
+        """The columns of the term, after its leaves and equalities are noted."""
+        match term:
+            case Join():
+                return self._join(term)
+            case Map() if _joins(term):
+                below = self._flatten(term.child)
+                values = tuple(below.value(scalar) for _, scalar in term.outputs)
+                return Layout(values, term.schema)
+            case Filter() if _joins(term):
+                below = self._flatten(term.child)
+                self._keep(below.value(term.predicate))
+                return below
+        if not is_positive(term):
+            raise _RefusedError("a part of the join may hold rows of negative weight")
+        return self._leaves.add(term)
+
+    def _join(self, term: Join) -> Layout:
+        left, right = self._flatten(term.left), self._flatten(term.right)
+        for ours, theirs in zip(term.left_keys, term.right_keys, strict=True):
+            self._equate(left.value(ours), right.value(theirs))
+        both = left + right
+        if term.residual is not None:
+            self._keep(both.value(term.residual))
+        return both
+
+    def _equate(self, left: Value, right: Value) -> None:
+        ours, theirs = (self._on_one_leaf(value, "a join key") for value in (left, right))
+        types = {self._leaves.field(place).type for place in (ours, theirs)}
+        if len(types) > 1:
+            raise _RefusedError(f"a join compares the types {' and '.join(sorted(types))}")
+        self._equal.append((ours, theirs))
+
+    def _keep(self, predicate: Value) -> None:
+        """A condition is pushed to the one leaf that it reads, or is a join key after all."""
+        read = leaves_of(predicate)
+        if len(read) <= 1:
+            self._leaves.keep(predicate, min(read, default=0))
+            return
+        parts = self._parts(predicate)
+        match parts:
+            case (Operation.CONJUNCTION, left, right):
+                self._keep(left)
+                self._keep(right)
+            case (Operation.EQUALITY, left, right):
+                self._equate(left, right)
+            case _:
+                raise _RefusedError(
+                    f"the condition {shown(predicate)} reads {self._listed(read)} together"
+                )
+
+    def _parts(self, value: Value) -> tuple[Operation, Value, Value] | None:
+        if isinstance(value, Place):
+            return None
+        shape = self._arithmetic.shape(value.scalar)
+        if shape is None:
+            return None
+        return shape.operation, value.layout.value(shape.left), value.layout.value(shape.right)
+
+    def _on_one_leaf(self, value: Value, what: str) -> Place:
+        read = leaves_of(value)
+        if len(read) > 1:
+            raise _RefusedError(f"{what} is computed from {self._listed(read)} together")
+        return self._leaves.place(value, min(read, default=0))
+
+    def _listed(self, leaves: Iterable[int]) -> str:
+        return " and ".join(f"'{self._leaves.names[leaf]}'" for leaf in sorted(leaves))
+
+    # ---- variables -----------------------------------------------------------------------------
+
+    def _variables(self, keys: Sequence[Place]) -> dict[Place, str]:
+        """The name of every class of columns that are equated or grouped by.
+
+        Two columns of one leaf in one class must be equal in each of its rows, so one is enough.
+        """
+        classes: dict[Place, list[Place]] = {key: [key] for key in keys}
+        for left, right in self._equal:
+            merged = list(dict.fromkeys(classes.get(left, [left]) + classes.get(right, [right])))
+            for place in merged:
+                classes[place] = merged
+        names: dict[Place, str] = {}
+        for members in sorted(classes.values(), key=lambda found: min(map(_order, found))):
+            if members[0] in names:
+                continue
+            ordered = sorted(members, key=_order)
+            name = self._unused(ordered[0], set(names.values()))
+            names.update(dict.fromkeys(ordered, name))
+            first: dict[int, Place] = {}
+            for place in ordered:
+                known = first.setdefault(place.leaf, place)
+                if known != place:
+                    self._keep_equal(known, place)
+        return names
+
+    def _keep_equal(self, left: Place, right: Place) -> None:
+        schema = self._leaves.terms[left.leaf].schema
+        ours, theirs = self._leaves.column(left), self._leaves.column(right)
+        places = tuple(Place(left.leaf, i) for i in range(len(schema)))
+        equal = self._arithmetic.equal(ours, theirs, schema)
+        self._leaves.keep(Computed(equal, Layout(places, schema)), left.leaf)
+
+    def _unused(self, place: Place, taken: set[str]) -> str:
+        """The column's own name; with its leaf's name and a number as far as that is taken."""
+        plain = self._leaves.field(place).name
+        longer = f"{self._leaves.names[place.leaf]}.{plain}"
+        numbered = (f"{longer}#{i}" for i in range(2, len(taken) + 3))
+        return next(name for name in (plain, longer, *numbered) if name not in taken)
+
+    # ---- measures ------------------------------------------------------------------------------
+
+    def _products(self, value: Value) -> list[_Product]:
+        """The value as a sum of signed products of values over one leaf each."""
+        read = leaves_of(value)
+        if len(read) <= 1:
+            return [(1, (self._leaves.place(value, min(read, default=0)),))]
+        match self._parts(value):
+            case (Operation.PRODUCT, left, right):
+                ours, theirs = self._products(left), self._products(right)
+                found = [(a * b, (*x, *y)) for a, x in ours for b, y in theirs]
+            case (Operation.SUM, left, right):
+                found = self._products(left) + self._products(right)
+            case (Operation.DIFFERENCE, left, right):
+                negated = [(-sign, factors) for sign, factors in self._products(right)]
+                found = self._products(left) + negated
+            case _:
+                raise _RefusedError(f"{shown(value)} reads {self._listed(read)} together")
+        if len(found) > MAXIMUM_PRODUCTS:
+            raise _RefusedError(f"{shown(value)} is a sum of more than {MAXIMUM_PRODUCTS} products")
+        return found
+
+    def _measure(
+        self, measure: Measure, arguments: Sequence[list[_Product]], factors: Factors
+    ) -> Parts:
+        read = (place for products in arguments for _, places in products for place in places)
+        present = tuple(dict.fromkeys(read))
+        count = factors.component((), present)
+        sums: list[tuple[int, Component]] = []
+        if measure.function is not AggregateFunction.COUNT:
+            for sign, multiplied in arguments[0]:
+                others = tuple(place for place in present if place not in multiplied)
+                sums.append((sign, factors.component(multiplied, others)))
+        if factors.inexact is not None:
+            raise _RefusedError(factors.inexact)
+        return Parts(measure, count, tuple(sums))
+
+
+def _order(place: Place) -> tuple[int, int]:
+    return place.leaf, place.position
+
+
+def _joins(term: Map | Filter) -> bool:
+    """Is there a join under maps and filters?"""
+    below: Term = term
+    while isinstance(below, Map | Filter):
+        below = below.child
+    return isinstance(below, Join)

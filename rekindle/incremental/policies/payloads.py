@@ -1,0 +1,162 @@
+"""The views of a tree as terms: rows of variables, with payloads for columns.
+
+A view carries one payload for each component of a measure, restricted to the leaves under it:
+the sum of the products of their factors. Where every component is a mere count, there is no column
+at all: the weight of a row is its count, joins multiply weights, and summing a variable out is a
+projection. Otherwise a view is an aggregate, its rows have weight 1, and its payloads are columns.
+
+A view without a key would have a row over no input too, and groups without rows would appear in
+the result. So all views but the root group by a constant instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rekindle.calculus.scalars import Column, Literal, Scalar
+from rekindle.calculus.terms import Aggregate, Join, Map, Measure, Term
+from rekindle.incremental.policies.arithmetic import Arithmetic
+from rekindle.incremental.policies.factors import Component
+from rekindle.incremental.policies.hypergraph import Relation
+from rekindle.incremental.policies.joins import JoinQuery
+from rekindle.incremental.policies.trees import Tree, View, pairings
+
+_ONE: tuple[str, Scalar] = ("one", Literal(1, "int"))
+
+
+class InexactError(Exception):
+    """A product of payloads that no type can hold; the caller turns it into a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A term whose columns hold variables and payloads; a payload at None is the row's weight."""
+
+    term: Term
+    leaves: frozenset[int]
+    variables: Mapping[str, int]
+    payloads: Mapping[Component, int | None]
+
+    def column(self, position: int, offset: int = 0) -> Column:
+        found = self.term.schema.fields[position]
+        return Column(offset + position, found.type, found.nullable)
+
+    def named(self, variables: Iterable[str]) -> list[tuple[str, Scalar]]:
+        return [(name, self.column(self.variables[name])) for name in variables]
+
+
+class Builder:
+    """Builds the views of one query."""
+
+    def __init__(self, query: JoinQuery, arithmetic: Arithmetic) -> None:
+        self._query = query
+        self._arithmetic = arithmetic
+        self._components = list(
+            dict.fromkeys(c for parts in query.measures for c in parts.components)
+        )
+        self._positions = {leaf.name: i for i, leaf in enumerate(query.leaves)}
+
+    def root(self, tree: View) -> Rows:
+        """The result's variables and its components as columns, also over no input."""
+        rows = self._joined(tree)
+        return self._aggregated(rows, tuple(rows.named(tree.key)), tree.key)
+
+    def _rows(self, tree: Tree) -> Rows:
+        if isinstance(tree, Relation):
+            return self._leaf(self._positions[tree.name])
+        joined = self._joined(tree)
+        if all(payload is None for payload in joined.payloads.values()):
+            return self._projected(joined, tree.key)
+        return self._aggregated(joined, tuple(joined.named(tree.key)) or (_ONE,), tree.key)
+
+    def _leaf(self, position: int) -> Rows:
+        leaf = self._query.leaves[position]
+        width = len(leaf.variables)
+        payloads: dict[Component, int | None] = {}
+        for component in self._restricted(frozenset((position,))):
+            payloads[component] = next((width + factor for _, factor in component), None)
+        variables = {name: i for i, name in enumerate(leaf.variables)}
+        return Rows(leaf.term, frozenset((position,)), variables, payloads)
+
+    def _restricted(self, leaves: frozenset[int]) -> list[Component]:
+        """The components as far as they concern some leaves; equal ones once."""
+        return list(dict.fromkeys(_within(component, leaves) for component in self._components))
+
+    def _joined(self, view: View) -> Rows:
+        """The children joined two by two."""
+        first, *others = pairings(view)
+        rows = self._rows(first.child)
+        for pairing in others:
+            rows = self._pair(rows, self._rows(pairing.child), pairing.needed)
+        return rows
+
+    def _pair(self, left: Rows, right: Rows, needed: frozenset[str]) -> Rows:
+        """Two views joined, with the variables that are still needed, payloads multiplied."""
+        shared = [name for name in left.variables if name in right.variables]
+        width = len(left.term.schema)
+        joined = Join(
+            left.term,
+            right.term,
+            tuple(left.column(left.variables[name]) for name in shared),
+            tuple(right.column(right.variables[name]) for name in shared),
+        )
+        outputs = [output for output in left.named(left.variables) if output[0] in needed]
+        outputs += [
+            (name, right.column(position, width))
+            for name, position in right.variables.items()
+            if name in needed and name not in left.variables
+        ]
+        variables = {name: i for i, (name, _) in enumerate(outputs)}
+        payloads: dict[Component, int | None] = {}
+        for component in self._restricted(left.leaves | right.leaves):
+            factors = [
+                rows.column(place, offset)
+                for rows, offset in ((left, 0), (right, width))
+                if (place := rows.payloads[_within(component, rows.leaves)]) is not None
+            ]
+            name = _name(component, len(payloads))
+            payloads[component] = len(outputs) if factors else None
+            if factors:
+                outputs.append((name, self._product(factors, joined)))
+        term = Map(joined, tuple(outputs) or (_ONE,))
+        return Rows(term, left.leaves | right.leaves, variables, payloads)
+
+    def _product(self, factors: Sequence[Column], rows: Term) -> Scalar:
+        if len(factors) == 1:
+            return factors[0]
+        product = self._arithmetic.product(factors, rows.schema)
+        if product is None:
+            raise InexactError(" and ".join(factor.type for factor in factors))
+        return product
+
+    def _projected(self, rows: Rows, key: Sequence[str]) -> Rows:
+        """Variables summed out by leaving them out: weights of rows that become equal add up."""
+        if rows.variables.keys() == set(key) and len(rows.term.schema) == len(key):
+            return rows
+        term = Map(rows.term, tuple(rows.named(key)) or (_ONE,))
+        return Rows(term, rows.leaves, {name: i for i, name in enumerate(key)}, rows.payloads)
+
+    def _aggregated(
+        self, rows: Rows, named: tuple[tuple[str, Scalar], ...], key: Sequence[str]
+    ) -> Rows:
+        measures: list[Measure] = []
+        payloads: dict[Component, int | None] = {}
+        for component, place in rows.payloads.items():
+            name = _name(component, len(payloads))
+            payloads[component] = len(named) + len(measures)
+            measures.append(
+                self._arithmetic.row_count(name)
+                if place is None
+                else self._arithmetic.partial_sum(name, rows.column(place))
+            )
+        term = Aggregate(rows.term, named, tuple(measures))
+        return Rows(term, rows.leaves, {name: i for i, name in enumerate(key)}, payloads)
+
+
+def _within(component: Component, leaves: frozenset[int]) -> Component:
+    return frozenset(pair for pair in component if pair[0] in leaves)
+
+
+def _name(component: Component, turn: int) -> str:
+    return f"sum{turn}" if component else "count"

@@ -1,0 +1,130 @@
+"""The policy `view_tree`: an aggregate over joins as an ordinary term that follows a view tree.
+
+    γ[A; Σ b·d](R ⋈ S ⋈ T)  =  γ[A; Σ b·s](γ[A; Σ b](R) ⋈ γ[A; Σ d](S ⋈ γ[C; Σ d](T)))
+
+The term means the same, with SQL's NULLs and over empty input. Its incremental form comes from the
+same pipeline as that of any term, and what is kept for a view is an integral like any other; so
+the policy is this rewriting and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rekindle.calculus.scalars import Column, Scalar
+from rekindle.calculus.terms import Aggregate, Fix, Map, Term, with_children
+from rekindle.errors import DefinitionError
+from rekindle.incremental.policies.arithmetic import Arithmetic
+from rekindle.incremental.policies.joins import JoinQuery, Parts, Refusal, recognise
+from rekindle.incremental.policies.orders import VariableOrder, find_order
+from rekindle.incremental.policies.payloads import Builder, InexactError, Rows
+from rekindle.incremental.policies.trees import View, tree_text, view_tree
+
+Plan: TypeAlias = Callable[[JoinQuery], View | Refusal]
+"""Chooses the tree of a query, or says why it is to stay as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of one aggregate: the tree that it follows, or why it follows none."""
+
+    columns: tuple[str, ...]
+    outcome: View | Refusal
+
+    def __str__(self) -> str:
+        what = f"({', '.join(self.columns)})"
+        if isinstance(self.outcome, Refusal):
+            return f"{what} stays as it is: {self.outcome.reason}"
+        return f"{what} follows\n{tree_text(self.outcome)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Factorised:
+    """A term whose aggregates over joins follow view trees, with a decision for each."""
+
+    term: Term
+    decisions: tuple[Decision, ...]
+
+
+def follow_best_order(query: JoinQuery) -> View:
+    """The tree over the order that is best when nothing is known of sizes."""
+    return view_tree(find_order(query.hypergraph), query.hypergraph)
+
+
+def follow_order(order: VariableOrder) -> Plan:
+    """The plan that follows a given order, of which local variables may be left out."""
+    return lambda query: view_tree(order, query.hypergraph)
+
+
+def factorise(term: Term, arithmetic: Arithmetic, plan: Plan = follow_best_order) -> Factorised:
+    """An equal term of the same schema, in which every join query follows its plan.
+
+    Recursions are left as they are: inside them rows carry the iteration.
+    """
+    decisions: list[Decision] = []
+
+    def visit(node: Term) -> Term:
+        if isinstance(node, Fix) or not node.children:
+            return node
+        children = tuple(map(visit, node.children))
+        same = all(a is b for a, b in zip(children, node.children, strict=True))
+        rebuilt = node if same else with_children(node, children)
+        if not isinstance(rebuilt, Aggregate):
+            return rebuilt
+        query = recognise(rebuilt, arithmetic)
+        outcome = query if isinstance(query, Refusal) else plan(query)
+        result: Term | Refusal = rebuilt
+        if isinstance(query, JoinQuery) and isinstance(outcome, View):
+            result = tree_term(query, outcome, arithmetic)
+        if isinstance(result, Refusal):
+            outcome, result = result, rebuilt
+        decisions.append(Decision(node.schema.names, outcome))
+        return result
+
+    result = visit(term)
+    return Factorised(result, tuple(decisions))
+
+
+def tree_term(query: JoinQuery, tree: View, arithmetic: Arithmetic) -> Term | Refusal:
+    """The query's result computed along the tree."""
+    try:
+        root = Builder(query, arithmetic).root(tree)
+    except InexactError as error:
+        return Refusal(f"a product of payloads of the types {error} may be rounded")
+    fields = query.schema.fields
+    outputs: list[tuple[str, Scalar]] = [
+        (found.name, Column(root.variables[variable], found.type, found.nullable))
+        for found, variable in zip(fields, query.keys, strict=False)
+    ]
+    for parts in query.measures:
+        outputs.append((parts.measure.name, _result(parts, root, arithmetic)))
+    term = Map(root.term, tuple(outputs))
+    if term.schema != query.schema:
+        raise DefinitionError(
+            "a factorised term changed its schema: this is a defect of Rekindle",
+            detail=f"{query.schema} became {term.schema}",
+            hint="please report the view definition",
+        )
+    return term
+
+
+def _result(parts: Parts, root: Rows, arithmetic: Arithmetic) -> Scalar:
+    """A measure from the sums at the root."""
+    schema = root.term.schema
+
+    def column(place: int | None) -> Column:
+        assert place is not None, "an aggregate's payloads are columns"
+        return root.column(place)
+
+    values: list[Scalar] = [column(root.payloads[parts.count])]
+    summands = [(sign, column(root.payloads[component])) for sign, component in parts.sums]
+    match summands:
+        case []:
+            pass
+        case [(1, only)]:
+            values.append(only)
+        case _:
+            values.append(arithmetic.signed_sum(summands, schema))
+    return arithmetic.finished(parts.measure, values, schema)
