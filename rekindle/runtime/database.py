@@ -24,11 +24,13 @@ from rekindle.errors import (
     CorruptionError,
     DefinitionError,
     StatementError,
+    UnsupportedError,
     unknown_name,
 )
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.incremental.pipeline import trace_steps
+from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.check import CheckReport, compare
 from rekindle.runtime.contents import Contents
 from rekindle.runtime.datalog import Datalog
@@ -205,22 +207,37 @@ class Database:
         self._leaves.add(old.name, struct_of(entry.schema))
 
     def create_view(
-        self, name: str, definition: Definition, *, incremental: str = "preferred"
+        self,
+        name: str,
+        definition: Definition,
+        *,
+        incremental: str = "preferred",
+        policy: str = "first_order",
     ) -> None:
         """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it.
 
         `rekindle.fixpoint` and `rekindle.agca` make definitions of other kinds.
 
         With `incremental="required"` a view of which a part would be recomputed as a whole at
-        every change is refused.
+        every change is refused. With `policy="view_tree"` an aggregate over joins keeps partial
+        aggregates and never the join.
         """
         self._check_writable()
         self._check_new(name)
-        entry, term = self._define(name, definition)
+        entry, term = self._define(name, definition, policy)
         self._engine.create_views([(entry, term)], _incremental(incremental))
         self._leaves.add(name, struct_of(entry.schema))
 
-    def _define(self, name: str, definition: Definition) -> tuple[ViewEntry, Term]:
+    def _define(self, name: str, definition: Definition, policy: str) -> tuple[ViewEntry, Term]:
+        known = [each.value for each in Policy]
+        if policy not in known:
+            raise UnsupportedError(
+                f"the policy '{policy}' of view '{name}' is not available",
+                detail=f"available: {', '.join(known)}",
+            )
+        return self._definitions.under(Policy(policy), *self._read(name, definition))
+
+    def _read(self, name: str, definition: Definition) -> tuple[ViewEntry, Term]:
         if isinstance(definition, Agca):
             definition = sql_of(definition, self._columns())
         if isinstance(definition, str):
@@ -257,7 +274,12 @@ class Database:
         return bool(self.spark.catalog.functionExists(name))
 
     def replace_view(
-        self, name: str, definition: Definition, *, incremental: str = "preferred"
+        self,
+        name: str,
+        definition: Definition,
+        *,
+        incremental: str = "preferred",
+        policy: str = "first_order",
     ) -> None:
         """Give a view that no other view reads a new definition, in one epoch.
 
@@ -265,7 +287,7 @@ class Database:
         """
         self._check_writable()
         old = self._droppable(name, ViewEntry)
-        entry, term = self._define(old.name, definition)
+        entry, term = self._define(old.name, definition, policy)
         self._engine.create_views([(entry, term)], _incremental(incremental))
         self._leaves.remove(old.name)
         self._leaves.add(old.name, struct_of(entry.schema))

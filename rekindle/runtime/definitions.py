@@ -26,8 +26,12 @@ from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolv
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.frontends.spark_sql.persist import dump, load
 from rekindle.frontends.spark_sql.translate import Translator
+from rekindle.incremental.policies.choice import Policy
+from rekindle.incremental.policies.joins import Refusal
+from rekindle.incremental.policies.view_tree import factorise
 from rekindle.runtime.recursion import Fixpoint, Loop, fixed_point
 from rekindle.runtime.state import ViewEntry
+from rekindle.spark.arithmetic import SparkArithmetic
 from rekindle.spark.types import check_storable, schema_of
 
 MARK = "rekindle."
@@ -131,7 +135,24 @@ class Definitions:
                 detail=f"this is Spark {self._catalyst.spark.version}",
                 hint="open the database with that version, or drop the view and create it again",
             )
-        return self.of_sql(entry.name, entry.sql)[1]
+        again, term = self.of_sql(entry.name, entry.sql)
+        return self.under(entry.policy, again, term)[1]
+
+    def under(self, policy: Policy, entry: ViewEntry, term: Term) -> tuple[ViewEntry, Term]:
+        """The view with the integrals that a policy asks for; refuses one that has no use."""
+        if policy is Policy.FIRST_ORDER:
+            return entry, term
+        found = factorise(term, SparkArithmetic(self._catalyst, self._translator))
+        refusals = [d.outcome.reason for d in found.decisions if isinstance(d.outcome, Refusal)]
+        if len(refusals) == len(found.decisions):
+            raise UnsupportedError(
+                f"view '{entry.name}' cannot follow a view tree",
+                detail="; ".join(refusals) or "it has no aggregate over a join",
+                hint=f"leave out policy = '{policy.value}'",
+            )
+        text, objects = to_text_with_table(found.term)
+        scalars = tuple(dump(self._catalyst, value) for value in objects)
+        return replace(entry, term=text, scalars=scalars, policy=policy), found.term
 
     def recomputation(self, entry: ViewEntry, contents: Callable[[str], DataFrame]) -> DataFrame:
         """The view's query over the tables' contents, for Spark to run from scratch."""

@@ -10,9 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType, _parse_datatype_json_string
 
-from rekindle.errors import DefinitionError, StatementError, UnsupportedError
+from rekindle.errors import DefinitionError, StatementError
 from rekindle.frontends.spark_sql.analyse import parse
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
+from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.state import State, TableEntry, ViewEntry
 from rekindle.runtime.statements import CreateView, Drop, Program, read_statement
@@ -20,8 +21,6 @@ from rekindle.runtime.transaction import Transaction
 
 if TYPE_CHECKING:
     from rekindle.runtime.database import Database
-
-POLICIES = ("first_order",)
 
 
 class SqlFace:
@@ -88,17 +87,15 @@ class SqlFace:
                 detail="known: policy, incremental",
             )
         incremental = create.options.get("incremental", "preferred")
-        policy = create.options.get("policy", POLICIES[0])
-        if policy not in POLICIES:
-            raise UnsupportedError(
-                f"the policy '{policy}' of view '{create.name}' is not available",
-                detail=f"available: {', '.join(POLICIES)}",
-            )
+        policy = create.options.get("policy", Policy.FIRST_ORDER.value)
         exists = self._state().knows(create.name)
         if create.alter or (create.replace and exists):
-            self._database.replace_view(create.name, create.query, incremental=incremental)
-        elif not (create.lenient and exists):
-            self._database.create_view(create.name, create.query, incremental=incremental)
+            make = self._database.replace_view
+        elif create.lenient and exists:
+            return self._epoch()
+        else:
+            make = self._database.create_view
+        make(create.name, create.query, incremental=incremental, policy=policy)
         return self._epoch()
 
     def _drop(self, drop: Drop) -> DataFrame:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import HistoryError, unknown_name
+from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.recursion import Loop
 from rekindle.traces.segment import Run
 from rekindle.traces.trace import Trace
@@ -48,6 +49,7 @@ class ViewEntry:
     spark: str
     created: int
     loop: Loop | None = None
+    policy: Policy = Policy.FIRST_ORDER
 
 
 Entry = TableEntry | ViewEntry
@@ -181,6 +183,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "spark": entry.spark,
                 "created": entry.created,
                 "loop": None if entry.loop is None else entry.loop.to_json(),
+                "policy": entry.policy.value,
             }
 
 
@@ -208,6 +211,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         spark=data["spark"],
         created=data["created"],
         loop=Loop.from_json(data.get("loop")),
+        policy=Policy(data.get("policy", Policy.FIRST_ORDER.value)),
     )
 
 

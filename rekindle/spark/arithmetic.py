@@ -1,0 +1,224 @@
+"""Arithmetic of view trees by Spark: scalars taken apart, payloads multiplied and added.
+
+Whole numbers are bigint inside a tree: they add and multiply exactly, or fail as Spark fails, or
+wrap around where the session says so, which distributes too. Decimals keep their scale; a product
+whose scale Spark would cut is not made. Products of floating point numbers are not taken apart,
+since they round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType
+
+from rekindle.calculus.scalars import Column, Scalar
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import AggregateFunction, Measure
+from rekindle.errors import RekindleError
+from rekindle.frontends.spark_sql.aggregates import measure_of
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.frontends.spark_sql.scalars import CatalystScalar, scalar
+from rekindle.frontends.spark_sql.translate import Translator
+from rekindle.incremental.policies.arithmetic import Operation, Shape
+from rekindle.spark.types import data_type
+
+_OPERATIONS = {
+    "Multiply": Operation.PRODUCT,
+    "Add": Operation.SUM,
+    "Subtract": Operation.DIFFERENCE,
+    "And": Operation.CONJUNCTION,
+    "EqualTo": Operation.EQUALITY,
+}
+_LOGICAL = ("And", "EqualTo")
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+
+
+class SparkArithmetic:
+    """Makes scalars and measures of one session."""
+
+    def __init__(self, catalyst: Catalyst, translator: Translator) -> None:
+        self._catalyst = catalyst
+        self._translator = translator
+
+    def shape(self, given: Scalar) -> Shape | None:
+        """The operation at the root, if it neither rounds nor gives NULL for numbers."""
+        if not isinstance(given, CatalystScalar):
+            return None
+        kind = simple_name(given.expression)
+        if kind not in _OPERATIONS:
+            return None
+        left, right = (
+            self._translator.scalar(operand, given.inputs)
+            for operand in (given.expression.left(), given.expression.right())
+        )
+        if kind not in _LOGICAL and not _is_exact(kind, given.type, left.type, right.type):
+            return None
+        return Shape(_OPERATIONS[kind], left, right)
+
+    def present(self, value: Scalar, schema: Schema) -> Scalar:
+        """1 or 0."""
+        return self._made([value], schema, lambda v: F.isnotnull(v).cast("bigint"))
+
+    def or_zero(self, value: Scalar, schema: Schema) -> Scalar:
+        """The value or zero, whole numbers as bigint."""
+        type_ = _payload_type(value.type)
+        return self._made([value], schema, lambda v: F.coalesce(v.cast(type_), _zero(type_)))
+
+    def product(self, factors: Sequence[Scalar], schema: Schema) -> Scalar | None:
+        """The product, unless Spark would cut its scale."""
+
+        def multiplied(first: SparkColumn, *rest: SparkColumn) -> SparkColumn:
+            for factor in rest:
+                first = first * factor
+            return first
+
+        found = self._made(factors, schema, multiplied)
+        scales = [_scale(factor.type) for factor in factors]
+        return found if _scale(found.type) == sum(scales) else None
+
+    def signed_sum(self, summands: Sequence[tuple[int, Scalar]], schema: Schema) -> Scalar:
+        """Spark's sum of the payloads."""
+
+        def added(*columns: SparkColumn) -> SparkColumn:
+            total: SparkColumn | None = None
+            for (sign, summand), column in zip(summands, columns, strict=True):
+                known = F.coalesce(column, _zero(summand.type))
+                signed = known if sign > 0 else -known
+                total = signed if total is None else total + signed
+            assert total is not None
+            return total
+
+        return self._made([summand for _, summand in summands], schema, added)
+
+    def partial_sum(self, name: str, payload: Scalar) -> Measure:
+        """Spark's sum of a payload, kept as a linear accumulator."""
+        attribute = self._catalyst.attribute("payload", payload.type)
+        measure = self._measure(name, [attribute], F.sum)
+        return replace(measure, arguments=(payload,))
+
+    def row_count(self, name: str) -> Measure:
+        """count(*)."""
+        attribute = self._catalyst.attribute("payload", "int")
+        return self._measure(name, [attribute], lambda _: F.count(F.lit(1)))
+
+    def finished(self, measure: Measure, values: Sequence[Scalar], schema: Schema) -> Scalar:
+        """Spark's own last expression over the buffers that the values amount to."""
+        finish = measure.finish
+        if not isinstance(finish, CatalystScalar):
+            raise RekindleError(f"Spark cannot finish the aggregate {measure.name}")
+        attributes = self._attributes(schema)
+        replaced = {}
+        for buffer in finish.inputs:
+            type_ = str(buffer.dataType().catalogString())
+            build = _buffer(str(buffer.name()), type_, measure.function)
+            made = self._resolved(build, self._columns(values, attributes), attributes)
+            replaced[buffer.exprId().id()] = made
+        expression = self._catalyst.rebased(finish.expression, replaced)
+        found = scalar(self._catalyst, expression, attributes)
+        return replace(found, type=measure.type, nullable=measure.nullable)
+
+    def equal(self, left: Scalar, right: Scalar, schema: Schema) -> Scalar:
+        """SQL's =."""
+        return self._made([left, right], schema, lambda a, b: a == b)
+
+    # ---- expressions -----------------------------------------------------------------------
+
+    def _made(
+        self, operands: Sequence[Scalar], schema: Schema, build: Callable[..., SparkColumn]
+    ) -> CatalystScalar:
+        attributes = self._attributes(schema)
+        columns = self._columns(operands, attributes)
+        return scalar(self._catalyst, self._resolved(build, columns, attributes), attributes)
+
+    def _attributes(self, schema: Schema) -> list[JavaObject]:
+        fields = enumerate(schema)
+        return [self._catalyst.attribute(f"c{i}", f.type) for i, f in fields]
+
+    def _columns(
+        self, operands: Sequence[Scalar], attributes: Sequence[JavaObject]
+    ) -> list[SparkColumn]:
+        column_of = self._catalyst.class_("org.apache.spark.sql.classic.ExpressionUtils").column
+        found = []
+        for operand in operands:
+            match operand:
+                case Column():
+                    expression = attributes[operand.position]
+                case CatalystScalar():
+                    moved = {
+                        before.exprId().id(): after
+                        for before, after in zip(operand.inputs, attributes, strict=False)
+                    }
+                    expression = self._catalyst.rebased(operand.expression, moved)
+                case _:
+                    raise RekindleError(f"Spark cannot evaluate the scalar {operand.text}")
+            found.append(SparkColumn(column_of(expression)))
+        return found
+
+    def _resolved(
+        self,
+        build: Callable[..., SparkColumn],
+        columns: Sequence[SparkColumn],
+        attributes: Sequence[JavaObject],
+    ) -> JavaObject:
+        frame = self._catalyst.dataframe(self._relation(attributes))
+        plan = frame.select(build(*columns).alias("made"))._jdf.queryExecution().analyzed()
+        return items(plan.projectList())[0].child()
+
+    def _measure(
+        self, name: str, attributes: Sequence[JavaObject], build: Callable[..., SparkColumn]
+    ) -> Measure:
+        columns = self._columns([Column(i, "") for i in range(len(attributes))], attributes)
+        frame = self._catalyst.dataframe(self._relation(attributes))
+        plan = frame.agg(build(*columns).alias("made"))._jdf.queryExecution().analyzed()
+        call = items(plan.aggregateExpressions())[0].child()
+        return measure_of(self._translator, call, attributes, name, [])
+
+    def _relation(self, attributes: Sequence[JavaObject]) -> JavaObject:
+        catalyst = self._catalyst
+        local = catalyst.plan("LocalRelation")
+        return local(catalyst.seq(attributes), catalyst.seq(()), False, catalyst.none())
+
+
+def _buffer(name: str, type_: str, function: AggregateFunction) -> Callable[..., SparkColumn]:
+    """A buffer of Spark's aggregate from the number of values and their sum."""
+
+    def build(count: SparkColumn, total: SparkColumn | None = None) -> SparkColumn:
+        number = F.coalesce(count, F.lit(0).cast("bigint"))
+        match name:
+            case "count":
+                return number.cast(type_)
+            case "isEmpty":
+                return number == 0
+        assert total is not None
+        known = F.coalesce(total.cast(type_), _zero(type_))
+        # An average divides by the count; a sum of nothing is NULL.
+        return known if function is AggregateFunction.AVERAGE else F.when(number > 0, known)
+
+    return build
+
+
+def _zero(type_: str) -> SparkColumn:
+    return F.lit(0).cast(type_)
+
+
+def _payload_type(type_: str) -> str:
+    return "bigint" if type_ in _WHOLE else type_
+
+
+def _scale(type_: str) -> int:
+    parsed = data_type(type_)
+    return parsed.scale if isinstance(parsed, DecimalType) else 0
+
+
+def _is_exact(kind: str, result: str, left: str, right: str) -> bool:
+    """Are a product, a sum or a difference of these types never rounded?"""
+    if result in _WHOLE:
+        return True
+    if not result.startswith("decimal"):
+        return False
+    scales = _scale(left), _scale(right)
+    return _scale(result) == (sum(scales) if kind == "Multiply" else max(scales))
