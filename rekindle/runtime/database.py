@@ -39,6 +39,7 @@ from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
+from rekindle.runtime.models import Model, check_columns, cofactor_query, model_spec
 from rekindle.runtime.recursion import LIMIT, Fixpoint
 from rekindle.runtime.ring_queries import Agca, sql_of
 from rekindle.runtime.sql import SqlFace
@@ -251,6 +252,38 @@ class Database:
             hint="give SQL text, a DataFrame built from db.table(...), rekindle.fixpoint(...) or "
             "rekindle.agca(...)",
         )
+
+    def create_model(
+        self,
+        name: str,
+        query: str,
+        *,
+        label: str,
+        features: Sequence[str],
+        kind: str = "linear",
+        penalty: float | None = None,
+    ) -> None:
+        """Create a regression of a column on others, over the rows of a query.
+
+        Its sums are a view of that name; `db.model(name)` gives the model as it is then. A row with
+        a NULL in one of the columns has no part in it.
+        """
+        self._check_writable()
+        self._check_new(name)
+        spec = model_spec(name, label, features, kind, penalty)
+        check_columns(spec, self._definitions.schema_of(query, {}))
+        entry, term = self._definitions.of_sql(name, cofactor_query(query, spec))
+        self._engine.create_views([(replace(entry, model=spec), term)])
+        self._leaves.add(name, struct_of(entry.schema))
+
+    def model(self, name: str) -> Model:
+        """A model by its name."""
+        entry = self._engine.state.entry(name)
+        if not isinstance(entry, ViewEntry) or entry.model is None:
+            raise DefinitionError(
+                f"'{name}' is not a model", hint="make one with db.create_model(...)"
+            )
+        return Model(name, entry.model, lambda: self.table(name).collect()[0])
 
     def datalog(self, program: str, *, iterations: int = LIMIT) -> list[str]:
         """Create a view for each relation that the rules of a Datalog program define, in one epoch.

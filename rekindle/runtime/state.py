@@ -14,6 +14,7 @@ from typing import Any
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import HistoryError, unknown_name
 from rekindle.incremental.policies.choice import Policy
+from rekindle.runtime.models import ModelSpec
 from rekindle.runtime.recursion import Loop
 from rekindle.traces.segment import Run
 from rekindle.traces.trace import Trace
@@ -50,6 +51,7 @@ class ViewEntry:
     created: int
     loop: Loop | None = None
     policy: Policy = Policy.FIRST_ORDER
+    model: ModelSpec | None = None
 
 
 Entry = TableEntry | ViewEntry
@@ -184,6 +186,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "created": entry.created,
                 "loop": None if entry.loop is None else entry.loop.to_json(),
                 "policy": entry.policy.value,
+                "model": None if entry.model is None else entry.model.to_json(),
             }
 
 
@@ -212,6 +215,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         created=data["created"],
         loop=Loop.from_json(data.get("loop")),
         policy=Policy(data.get("policy", Policy.FIRST_ORDER.value)),
+        model=ModelSpec.from_json(data.get("model")),
     )
 
 

@@ -1,0 +1,109 @@
+"""Regressions over a join, against numpy on the joined rows after every step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+import rekindle
+from rekindle.errors import DefinitionError, RekindleError
+from rekindle.runtime.database import Database
+from tests.spark.helpers import refused
+
+QUERY = """
+    SELECT h.price, h.size, a.rooms, a.distance
+    FROM houses h JOIN areas a ON h.area = a.id
+"""
+FEATURES = ["size", "rooms", "distance"]
+
+
+@pytest.fixture
+def homes(db: Database) -> Database:
+    db.sql("CREATE TABLE areas (id INT, rooms INT, distance DOUBLE)")
+    db.sql("CREATE TABLE houses (area INT, size DOUBLE, price DECIMAL(12,2))")
+    db.sql("INSERT INTO areas SELECT id, id % 4 + 1, (id * 37) % 11 / 3.0 FROM range(12)")
+    db.sql(
+        "INSERT INTO houses SELECT id % 12, 40 + (id * 13) % 90, "
+        "1000 + (id * 13) % 90 * 25 + (id * 7919) % 101 FROM range(200)"
+    )
+    return db
+
+
+def _expected(db: Database, penalty: float = 0.0) -> tuple[dict[str, float], float]:
+    rows = db.sql(QUERY).dropna().collect()
+    x = np.array([[float(row[f]) for f in FEATURES] for row in rows])
+    y = np.array([float(row["price"]) for row in rows])
+    centred = x - x.mean(axis=0)
+    squares = centred.T @ centred + penalty * np.eye(len(FEATURES))
+    slopes = np.linalg.solve(squares, centred.T @ (y - y.mean()))
+    found = {"intercept": float(y.mean() - slopes @ x.mean(axis=0))}
+    found |= dict(zip(FEATURES, map(float, slopes), strict=True))
+    left = y - found["intercept"] - x @ slopes
+    return found, float(1 - (left @ left) / ((y - y.mean()) @ (y - y.mean())))
+
+
+def test_a_regression_follows_every_change(homes: Database) -> None:
+    homes.create_model("m", QUERY, label="price", features=FEATURES)
+    model = homes.model("m")
+    for statement in (
+        "INSERT INTO houses VALUES (3, 55.5, 99999.99), (3, NULL, 1), (99, 1, 1)",
+        "UPDATE areas SET distance = distance + 2 WHERE id < 4",
+        "DELETE FROM houses WHERE size > 100",
+        "DELETE FROM areas WHERE id = 5",
+    ):
+        homes.sql(statement)
+        expected, r2 = _expected(homes)
+        assert model.coefficients() == pytest.approx(expected, rel=1e-7)
+        assert model.r2() == pytest.approx(r2, rel=1e-7)
+        homes.check("m")
+    assert homes.last_step is not None
+    assert not any(step.rebuilt for step in homes.last_step.nodes.values())
+
+
+def test_a_model_is_found_again_and_predicts(
+    homes: Database, warehouse: str, spark: SparkSession
+) -> None:
+    homes.create_model("m", QUERY, label="price", features=FEATURES, kind="ridge", penalty=2.5)
+    expected, _ = _expected(homes, 2.5)
+    homes.close()
+    with rekindle.connect(warehouse, spark=spark) as db:
+        model = db.model("m")
+        assert model.coefficients() == pytest.approx(expected, rel=1e-7)
+        row = model.predict(db.sql(QUERY)).first()
+        assert row is not None
+        by_hand = expected["intercept"] + sum(expected[f] * float(row[f]) for f in FEATURES)
+        assert row["prediction"] == pytest.approx(by_hand)
+        parts = model.components()
+        rows = db.sql(QUERY).collect()
+        x = np.array([[float(r[f]) for f in FEATURES] for r in rows])
+        variances = np.sort(np.linalg.eigvalsh(np.cov(x.T)))[::-1]
+        assert parts.variances == pytest.approx(variances, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"label": "cost"}, "'cost'"),
+        ({"features": ["size", "price"]}, "'price' twice"),
+        ({"features": []}, "list of features"),
+        ({"kind": "forest"}, "'forest'"),
+        ({"penalty": 1.0}, "no penalty"),
+        ({"kind": "ridge", "penalty": -1.0}, "negative"),
+    ],
+)
+def test_a_wrong_model_is_refused(homes: Database, asked: dict[str, object], words: str) -> None:
+    given = {"label": "price", "features": FEATURES, **asked}
+    with refused(homes, RekindleError, words):
+        homes.create_model("m", QUERY, **given)  # type: ignore[arg-type]
+
+
+def test_a_model_of_no_rows_says_so(db: Database) -> None:
+    db.sql("CREATE TABLE t (x DOUBLE, y DOUBLE, s STRING)")
+    db.create_model("m", "SELECT * FROM t", label="y", features=["x"])
+    with pytest.raises(DefinitionError, match="no rows"):
+        db.model("m").coefficients()
+    with refused(db, DefinitionError, "'t' is not a model"):
+        db.model("t")
+    with refused(db, DefinitionError, "'s' is string, not a number"):
+        db.create_model("n", "SELECT * FROM t", label="y", features=["s"])
