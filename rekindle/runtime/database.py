@@ -39,7 +39,7 @@ from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
-from rekindle.runtime.models import Model, check_columns, cofactor_query, model_spec
+from rekindle.runtime.models import Model, model_spec
 from rekindle.runtime.recursion import LIMIT, Fixpoint
 from rekindle.runtime.ring_queries import Agca, sql_of
 from rekindle.runtime.sql import SqlFace
@@ -271,9 +271,8 @@ class Database:
         self._check_writable()
         self._check_new(name)
         spec = model_spec(name, label, features, kind, penalty)
-        check_columns(spec, self._definitions.schema_of(query, {}))
-        entry, term = self._definitions.of_sql(name, cofactor_query(query, spec))
-        self._engine.create_views([(replace(entry, model=spec), term)])
+        entry, term = self._definitions.of_model(name, query, spec)
+        self._engine.create_views([(entry, term)])
         self._leaves.add(name, struct_of(entry.schema))
 
     def model(self, name: str) -> Model:

@@ -29,6 +29,7 @@ from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.incremental.policies.choice import Policy
 from rekindle.incremental.policies.joins import Refusal
 from rekindle.incremental.policies.view_tree import factorise
+from rekindle.runtime.models import ModelSpec, check_columns, cofactor_query
 from rekindle.runtime.recursion import Fixpoint, Loop, fixed_point
 from rekindle.runtime.state import ViewEntry
 from rekindle.spark.arithmetic import SparkArithmetic
@@ -50,6 +51,16 @@ class Definitions:
     def of_sql(self, name: str, sql: str) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as SQL text."""
         return self._entry(name, self._resolved(sql), sql=sql, plan=None)
+
+    def of_model(self, name: str, query: str, spec: ModelSpec) -> tuple[ViewEntry, Term]:
+        """The entry and term of a model's sums; over joins they follow a view tree if one can."""
+        check_columns(spec, self.schema_of(query, {}))
+        entry, term = self.of_sql(name, cofactor_query(query, spec))
+        entry = replace(entry, model=spec)
+        try:
+            return self.under(Policy.VIEW_TREE, entry, term, rounding=True)
+        except UnsupportedError:
+            return entry, term
 
     def of_frame(self, name: str, frame: DataFrame) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as a DataFrame over `db.table(...)`."""
@@ -136,13 +147,17 @@ class Definitions:
                 hint="open the database with that version, or drop the view and create it again",
             )
         again, term = self.of_sql(entry.name, entry.sql)
-        return self.under(entry.policy, again, term)[1]
+        rounding = entry.model is not None
+        return self.under(entry.policy, again, term, rounding=rounding)[1]
 
-    def under(self, policy: Policy, entry: ViewEntry, term: Term) -> tuple[ViewEntry, Term]:
+    def under(
+        self, policy: Policy, entry: ViewEntry, term: Term, *, rounding: bool = False
+    ) -> tuple[ViewEntry, Term]:
         """The view with the integrals that a policy asks for; refuses one that has no use."""
         if policy is Policy.FIRST_ORDER:
             return entry, term
-        found = factorise(term, SparkArithmetic(self._catalyst, self._translator))
+        arithmetic = SparkArithmetic(self._catalyst, self._translator, rounding=rounding)
+        found = factorise(term, arithmetic)
         refusals = [d.outcome.reason for d in found.decisions if isinstance(d.outcome, Refusal)]
         if len(refusals) == len(found.decisions):
             raise UnsupportedError(

@@ -2,8 +2,8 @@
 
 Whole numbers are bigint inside a tree: they add and multiply exactly, or fail as Spark fails, or
 wrap around where the session says so, which distributes too. Decimals keep their scale; a product
-whose scale Spark would cut is not made. Products of floating point numbers are not taken apart,
-since they round.
+whose scale Spark would cut is not made. Products of floating point numbers round: they are taken
+apart where the user of the sums does not mind (`rounding`), as a regression does not.
 """
 
 from __future__ import annotations
@@ -40,9 +40,12 @@ _WHOLE = ("tinyint", "smallint", "int", "bigint")
 class SparkArithmetic:
     """Makes scalars and measures of one session."""
 
-    def __init__(self, catalyst: Catalyst, translator: Translator) -> None:
+    def __init__(
+        self, catalyst: Catalyst, translator: Translator, *, rounding: bool = False
+    ) -> None:
         self._catalyst = catalyst
         self._translator = translator
+        self._rounding = rounding
 
     def shape(self, given: Scalar) -> Shape | None:
         """The operation at the root, if it neither rounds nor gives NULL for numbers."""
@@ -55,7 +58,8 @@ class SparkArithmetic:
             self._translator.scalar(operand, given.inputs)
             for operand in (given.expression.left(), given.expression.right())
         )
-        if kind not in _LOGICAL and not _is_exact(kind, given.type, left.type, right.type):
+        exact = kind in _LOGICAL or _is_exact(kind, given.type, left.type, right.type)
+        if not exact and not (self._rounding and given.type == "double"):
             return None
         return Shape(_OPERATIONS[kind], left, right)
 
