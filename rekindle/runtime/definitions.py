@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Fix, Term
+from rekindle.calculus.terms import Aggregate, Fix, Term
 from rekindle.calculus.text import parse as parse_term
 from rekindle.calculus.text import to_text_with_table
 from rekindle.errors import DefinitionError, UnsupportedError
@@ -57,6 +57,8 @@ class Definitions:
         check_columns(spec, self.schema_of(query, {}))
         entry, term = self.of_sql(name, cofactor_query(query, spec))
         entry = replace(entry, model=spec)
+        if _aggregates(term) > 1:
+            return entry, term  # One of the query's own may be compared: it must not be rounded.
         try:
             return self.under(Policy.VIEW_TREE, entry, term, rounding=True)
         except UnsupportedError:
@@ -301,6 +303,10 @@ class Definitions:
             return alias.apply(MARK + name, local)
 
         return self._catalyst.transform(plan, mark)
+
+
+def _aggregates(term: Term) -> int:
+    return isinstance(term, Aggregate) + sum(map(_aggregates, term.children))
 
 
 def _check_same_types(name: str, before: StructType, after: StructType) -> None:

@@ -25,6 +25,7 @@ from rekindle.frontends.spark_sql.scalars import CatalystScalar, scalar
 from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.incremental.policies.arithmetic import Operation, Shape
 from rekindle.spark.types import data_type
+from rekindle.spark.vectors import WHOLE
 
 _OPERATIONS = {
     "Multiply": Operation.PRODUCT,
@@ -34,7 +35,6 @@ _OPERATIONS = {
     "EqualTo": Operation.EQUALITY,
 }
 _LOGICAL = ("And", "EqualTo")
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 class SparkArithmetic:
@@ -100,14 +100,11 @@ class SparkArithmetic:
 
     def partial_sum(self, name: str, payload: Scalar) -> Measure:
         """Spark's sum of a payload, kept as a linear accumulator."""
-        attribute = self._catalyst.attribute("payload", payload.type)
-        measure = self._measure(name, [attribute], F.sum)
-        return replace(measure, arguments=(payload,))
+        return replace(self._measure(name, payload.type, F.sum), arguments=(payload,))
 
     def row_count(self, name: str) -> Measure:
         """count(*)."""
-        attribute = self._catalyst.attribute("payload", "int")
-        return self._measure(name, [attribute], lambda _: F.count(F.lit(1)))
+        return self._measure(name, "int", lambda _: F.count(F.lit(1)))
 
     def finished(self, measure: Measure, values: Sequence[Scalar], schema: Schema) -> Scalar:
         """Spark's own last expression over the buffers that the values amount to."""
@@ -119,8 +116,8 @@ class SparkArithmetic:
         for buffer in finish.inputs:
             type_ = str(buffer.dataType().catalogString())
             build = _buffer(str(buffer.name()), type_, measure.function)
-            made = self._resolved(build, self._columns(values, attributes), attributes)
-            replaced[buffer.exprId().id()] = made
+            made = build(*self._columns(values, attributes))
+            (replaced[buffer.exprId().id()],) = self._catalyst.analysed([made], attributes)
         expression = self._catalyst.rebased(finish.expression, replaced)
         found = scalar(self._catalyst, expression, attributes)
         return replace(found, type=measure.type, nullable=measure.nullable)
@@ -135,8 +132,9 @@ class SparkArithmetic:
         self, operands: Sequence[Scalar], schema: Schema, build: Callable[..., SparkColumn]
     ) -> CatalystScalar:
         attributes = self._attributes(schema)
-        columns = self._columns(operands, attributes)
-        return scalar(self._catalyst, self._resolved(build, columns, attributes), attributes)
+        made = build(*self._columns(operands, attributes))
+        (expression,) = self._catalyst.analysed([made], attributes)
+        return scalar(self._catalyst, expression, attributes)
 
     def _attributes(self, schema: Schema) -> list[JavaObject]:
         fields = enumerate(schema)
@@ -162,29 +160,16 @@ class SparkArithmetic:
             found.append(SparkColumn(column_of(expression)))
         return found
 
-    def _resolved(
-        self,
-        build: Callable[..., SparkColumn],
-        columns: Sequence[SparkColumn],
-        attributes: Sequence[JavaObject],
-    ) -> JavaObject:
-        frame = self._catalyst.dataframe(self._relation(attributes))
-        plan = frame.select(build(*columns).alias("made"))._jdf.queryExecution().analyzed()
-        return items(plan.projectList())[0].child()
-
     def _measure(
-        self, name: str, attributes: Sequence[JavaObject], build: Callable[..., SparkColumn]
+        self, name: str, type_: str, build: Callable[[SparkColumn], SparkColumn]
     ) -> Measure:
-        columns = self._columns([Column(i, "") for i in range(len(attributes))], attributes)
-        frame = self._catalyst.dataframe(self._relation(attributes))
-        plan = frame.agg(build(*columns).alias("made"))._jdf.queryExecution().analyzed()
+        """A measure of one column of the type."""
+        attribute = self._catalyst.attribute("payload", type_)
+        (column,) = self._columns([Column(0, type_)], [attribute])
+        frame = self._catalyst.of_attributes([attribute]).agg(build(column).alias("made"))
+        plan = frame._jdf.queryExecution().analyzed()
         call = items(plan.aggregateExpressions())[0].child()
-        return measure_of(self._translator, call, attributes, name, [])
-
-    def _relation(self, attributes: Sequence[JavaObject]) -> JavaObject:
-        catalyst = self._catalyst
-        local = catalyst.plan("LocalRelation")
-        return local(catalyst.seq(attributes), catalyst.seq(()), False, catalyst.none())
+        return measure_of(self._translator, call, [attribute], name, [])
 
 
 def _buffer(name: str, type_: str, function: AggregateFunction) -> Callable[..., SparkColumn]:
@@ -210,7 +195,7 @@ def _zero(type_: str) -> SparkColumn:
 
 
 def _payload_type(type_: str) -> str:
-    return "bigint" if type_ in _WHOLE else type_
+    return "bigint" if type_ in WHOLE else type_
 
 
 def _scale(type_: str) -> int:
@@ -220,7 +205,7 @@ def _scale(type_: str) -> int:
 
 def _is_exact(kind: str, result: str, left: str, right: str) -> bool:
     """Are a product, a sum or a difference of these types never rounded?"""
-    if result in _WHOLE:
+    if result in WHOLE:
         return True
     if not result.startswith("decimal"):
         return False

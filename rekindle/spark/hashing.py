@@ -81,7 +81,7 @@ def hashes(
         for attribute in items(expression.references().toSeq())
     }
     # A product has no key and a global aggregate no group: one constant key for all rows.
-    resolved = _resolve(catalyst, parts, list(attributes.values())) or [catalyst.literal("0")]
+    resolved = catalyst.analysed(parts, list(attributes.values())) or [catalyst.literal("0")]
     hash_ = catalyst.expression("XxHash64")
     first, second = (hash_(catalyst.seq(resolved), seed) for seed in SEEDS)
     return first, second
@@ -93,18 +93,3 @@ def key_hash(
     """One hash that is equal for keys that Spark compares as equal."""
     equal = [catalyst.normalised(expression) for expression in expressions]
     return hashes(catalyst, equal, types)[0]
-
-
-def _resolve(
-    catalyst: Catalyst, columns: Sequence[Column], attributes: Sequence[JavaObject]
-) -> list[JavaObject]:
-    """The columns as analysed expressions over the given attributes."""
-    if not columns:
-        return []
-    local = catalyst.plan("LocalRelation")
-    nothing = catalyst.seq(())
-    none = catalyst.none()
-    relation = local(catalyst.seq(attributes), nothing, False, none)
-    frame = catalyst.dataframe(relation).select(*(c.alias("h") for c in columns))
-    project = frame._jdf.queryExecution().analyzed()
-    return [named.child() for named in items(project.projectList())]

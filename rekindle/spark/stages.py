@@ -23,9 +23,10 @@ from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScal
 from rekindle.spark.hashing import KEY_SEED, SEEDS, hashes, key_hash
 from rekindle.spark.identity import Copied, Hashed, Identity, hashed_key, identity_of
 from rekindle.spark.types import data_type
+from rekindle.traces.arrays import IDENTITY, KEY
 
 WEIGHT = "_weight"
-MARKS = ("_key", "_id0", "_id1")
+MARKS = (KEY, *IDENTITY)
 Marks: TypeAlias = tuple[JavaObject, JavaObject, JavaObject]
 """The expressions of a row's key and identity."""
 _OVER_INPUTS = (CatalystScalar, CatalystGenerator, CatalystEvaluation)

@@ -26,7 +26,7 @@ COMPARED = frozenset(
     ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp")
 )
 """Types whose values Arrow compares as Spark does; it does not for zeros and NaNs of floats."""
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
+WHOLE = ("tinyint", "smallint", "int", "bigint")
 _COMPARISONS = {
     "EqualTo": pc.equal,
     "LessThan": pc.less,
@@ -86,7 +86,7 @@ class Vectors:
                     return None
                 return self._applied(_COMPARISONS[name], expression.left(), expression.right())
             case name if name in _ARITHMETIC and expression.failOnError():
-                if not self._same(expression, _WHOLE):
+                if not self._same(expression, WHOLE):
                     return None
                 return self._applied(_ARITHMETIC[name], expression.left(), expression.right())
         return None
@@ -109,7 +109,7 @@ class Vectors:
     def _widened(self, parent: JavaObject, target: JavaObject) -> Vector | None:
         """The one child of an expression, whole numbers, as whole numbers of more bits."""
         before, after = type_text(parent.child().dataType()), type_text(target)
-        if before not in _WHOLE or after not in _WHOLE[_WHOLE.index(before) :]:
+        if before not in WHOLE or after not in WHOLE[WHOLE.index(before) :]:
             return None
         wider = arrow_type(data_type(after))
         return self._applied(lambda column: pc.cast(column, wider), parent.child())
@@ -117,7 +117,7 @@ class Vectors:
     def _together(self, function: Callable[..., Any], expression: JavaObject) -> Vector | None:
         """A function of several whole numbers."""
         operands = items(expression.children())
-        if any(type_text(operand.dataType()) not in _WHOLE for operand in operands):
+        if any(type_text(operand.dataType()) not in WHOLE for operand in operands):
             return None
         return self._applied(function, *operands)
 
@@ -131,7 +131,7 @@ def _literal(literal: JavaObject) -> Vector | None:
     value = literal.value()
     if type_ == "string":
         value = None if value is None else str(value)
-    elif type_ not in ("boolean", "date", *_WHOLE):
+    elif type_ not in ("boolean", "date", *WHOLE):
         return None
     scalar = pa.scalar(value, arrow_type(data_type(type_)))
     return lambda columns: scalar

@@ -85,3 +85,19 @@ def test_no_columns_are_hashed_as_a_constant(spark: SparkSession) -> None:
     expected = spark.sql("SELECT xxhash64(0)").first()
     assert expected is not None
     assert row_hashes([], SEEDS, 3)[0].to_pylist() == [expected[0]] * 3
+
+
+def test_months_are_hashed_as_sparks_interval(spark: SparkSession) -> None:
+    """The one type that is stored as another: an int for an interval of years and months."""
+    table = pa.table({"c0": pa.array([0, -1, 25, None, 2**31 - 1], pa.int32())})
+    frame = spark.createDataFrame(table).selectExpr("make_ym_interval(0, c0) AS c0")
+    plan = frame._jdf.queryExecution().analyzed()
+    interval = "interval year to month"
+    catalyst = Catalyst(spark)
+    found = hashes(catalyst, [plan.output().apply(0)], [data_type(interval)])
+    column_of = catalyst.class_("org.apache.spark.sql.classic.ExpressionUtils").column
+    expected = frame.select(*(Column(column_of(one)) for one in found)).collect()
+    given = row_hashes(table.columns, SEEDS, len(table))
+    assert [tuple(row) for row in expected] == list(
+        zip(*map(pa.Array.to_pylist, given), strict=True)
+    )

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.errors import DefinitionError, RekindleError
+from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.database import Database
 from tests.spark.helpers import refused
 
@@ -110,3 +111,19 @@ def test_a_model_of_no_rows_says_so(db: Database) -> None:
         db.model("t")
     with refused(db, DefinitionError, "'s' is string, not a number"):
         db.create_model("n", "SELECT * FROM t", label="y", features=["s"])
+
+
+def test_an_aggregate_in_the_query_is_not_rounded(homes: Database) -> None:
+    """A tree would add up its products in another order, and what is compared with it may flip."""
+    query = """
+        SELECT h.size, h.price FROM houses h JOIN (
+            SELECT a.id FROM areas a JOIN houses x ON x.area = a.id
+            GROUP BY a.id HAVING sum(x.size * a.distance) > 100.0
+        ) large ON large.id = h.area
+    """
+    homes.create_model("m", query, label="price", features=["size"])
+    homes.create_model("plain", QUERY, label="price", features=FEATURES)
+    policies = {name: homes._engine.state.entry(name).policy for name in ("m", "plain")}
+    assert policies == {"m": Policy.FIRST_ORDER, "plain": Policy.VIEW_TREE}
+    homes.sql("DELETE FROM houses WHERE size > 100")
+    homes.check("m")

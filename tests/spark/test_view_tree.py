@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import rekindle
 from rekindle.errors import UnsupportedError
 from rekindle.runtime.database import Database
-from tests.spark.helpers import bag, refused, rows
+from tests.spark.helpers import bag, refused, rows, weighted
 
 QUERIES = {
     "counts": "SELECT count(*) AS n FROM r JOIN s ON r.a = s.a JOIN t ON s.c = t.c",
@@ -45,7 +45,9 @@ def db(warehouse: str, spark: SparkSession) -> Iterator[Database]:
         yield database
 
 
-def test_every_step_gives_what_spark_gives(db: Database) -> None:
+@pytest.mark.parametrize("placement", ["inline", "spark"])
+def test_every_step_gives_what_spark_gives(db: Database, placement: str) -> None:
+    db.place(placement)
     statements = [
         "INSERT INTO r VALUES (1, 'u', 2, 1.25), (1, 'v', NULL, NULL), (2, 'u', 5, 9.99), "
         "(NULL, 'w', 1, 1.00), (2, NULL, 5, -3.10), (2, NULL, 5, -3.10)",
@@ -57,10 +59,11 @@ def test_every_step_gives_what_spark_gives(db: Database) -> None:
         "DELETE FROM t WHERE y = 2",
         "DELETE FROM r",
     ]
-    for statement in statements:
+    for statement in statements if placement == "inline" else statements[:5]:
         db.sql(statement)
         for name in QUERIES:
             db.check(name)
+            assert weighted(db.changes(name)) == rows(db, name)
 
 
 def test_the_tree_is_found_again(db: Database, warehouse: str, spark: SparkSession) -> None:

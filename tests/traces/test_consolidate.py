@@ -20,7 +20,7 @@ from rekindle.traces import (
     partition_of,
     weighted_layout,
 )
-from rekindle.traces.consolidate import sort_order
+from rekindle.traces.consolidate import order_within, sort_order
 from tests.traces.model import LAYOUT, PAYLOAD, as_dict, batches, summed, table_of
 
 
@@ -82,3 +82,16 @@ def test_partitions_are_key_ranges(keys: list[int], partitions: int) -> None:
 def test_partitions_are_powers_of_two() -> None:
     with pytest.raises(ValueError, match="power of two"):
         key_ranges(3)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-(2**63), 2**63 - 1)), min_size=1))
+def test_words_that_do_not_hold_all_of_a_column_sort_like_the_column(
+    pairs: list[tuple[int, int]],
+) -> None:
+    """With ranks of 40 bits only the upper bits of a column fit beside them."""
+    near = [(rank, value ^ low) for rank, value in pairs for low in (1, 0, 3, 2)]
+    rank = np.array([rank * 2**38 for rank, _ in near])
+    column = np.array([value for _, value in near], dtype=np.int64)
+    order = order_within(rank, column)
+    found = list(zip(rank[order].tolist(), column[order].tolist(), strict=True))
+    assert found == sorted(zip(rank.tolist(), column.tolist(), strict=True))

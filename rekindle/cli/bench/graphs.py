@@ -29,7 +29,7 @@ _KEPT_OBJECTS = 50
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Edges for programs of three sizes, with the node that reaches most of the large one."""
+    """A large and a small graph, the large one's root, and flows of values in the small one."""
 
     name: str
     large: pa.Table

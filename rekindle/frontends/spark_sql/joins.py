@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.terms import (
     Aggregate,
@@ -250,7 +252,8 @@ def _single(
     numbered = Map(counted, (*kept, ("matches", total)))
     joined = OuterJoin(left.term, numbered, *keys, None, Padded.RIGHT)
     inputs = (*left.attributes, *right.attributes, number)
-    failed = catalyst.resolved("raise_error('a scalar subquery gave more than one row')", ())
+    failure = F.expr("raise_error('a scalar subquery gave more than one row')")
+    (failed,) = catalyst.analysed([failure], ())
     many = catalyst.expression("GreaterThan")(number, catalyst.literal("1L"))
     outputs = [(str(a.name()), translator.scalar(a, inputs)) for a in left.attributes]
     for attribute in right.attributes:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 JavaObject = Any
 
@@ -74,6 +74,21 @@ class Catalyst:
         dataset = self.module("org.apache.spark.sql.classic.Dataset").ofRows(self.session, plan)
         return DataFrame(dataset, self.spark)
 
+    def analysed(
+        self, columns: Sequence[Column], attributes: Sequence[JavaObject]
+    ) -> list[JavaObject]:
+        """Columns as analysed expressions over the given attributes."""
+        if not columns:
+            return []
+        frame = self.of_attributes(attributes).select(*(c.alias("made") for c in columns))
+        project = frame._jdf.queryExecution().analyzed()
+        return [named.child() for named in items(project.projectList())]
+
+    def of_attributes(self, attributes: Sequence[JavaObject]) -> DataFrame:
+        """A frame of no rows whose columns are the attributes."""
+        local = self.plan("LocalRelation")
+        return self.dataframe(local(self.seq(attributes), self.seq(()), False, self.none()))
+
     def optimised(self, analysed: JavaObject) -> JavaObject:
         """Catalyst's optimised plan, without the rules whose results are worse to maintain.
 
@@ -97,14 +112,6 @@ class Catalyst:
     def literal(self, text: str) -> JavaObject:
         """The constant that SQL writes so, such as `0L` (py4j cannot pass a Java long)."""
         return self.session.sessionState().sqlParser().parseExpression(text)
-
-    def resolved(self, text: str, attributes: Sequence[JavaObject]) -> JavaObject:
-        """The analysed expression that SQL writes so over columns called like the attributes."""
-        relation = self.plan("LocalRelation")(
-            self.seq(attributes), self.seq(()), False, self.none()
-        )
-        project = self.dataframe(relation).selectExpr(f"{text} AS resolved")
-        return items(project._jdf.queryExecution().analyzed().projectList())[0].child()
 
     def cast(self, child: JavaObject, target: JavaObject) -> JavaObject:
         """The child in another type, with an error where it does not fit."""
