@@ -23,32 +23,48 @@ from rekindle.traces.arrays import (
     ranges,
     single_chunk,
 )
-from rekindle.traces.consolidate import consolidate, distinct_keys, key_starts, order_within
+from rekindle.traces.consolidate import (
+    consolidate,
+    distinct_keys,
+    key_starts,
+    order_within,
+    segment_starts,
+    sorted_identity,
+)
 from rekindle.traces.reader import TraceReader
 
 UNTIL = "_until"
 
 
 def distinct_at_every_stamp(change: Any, before: TraceReader) -> Any:
-    """The changes of distinct: `_weight` and the columns, the stamp last."""
-    old, _ = before.probe(distinct_keys(change))
-    new = consolidate(pa.concat_tables([old, change]), before.layout)
-    whole = pa.concat_tables([_presence(new, 1), _presence(old, -1)])
-    found = consolidate(whole, before.layout)
-    return found.select([WEIGHT, *before.layout.payload.names])
+    """The changes of distinct: `_weight` and the columns, the stamp last.
 
-
-def _presence(rows: Any, sign: int) -> Any:
-    """The stamps at which each row of an arranged table comes (`sign`) and goes."""
-    key, row, _ = identity_columns(rows)
-    begins = _begins(key, row)
-    present = _running(integers(rows.column(WEIGHT)), begins) > 0
-    before = np.append(False, present[:-1]) & ~begins
-    turns = present.astype(np.int64) - before
+    Rows from before and changed rows are sorted once, together: at each stamp of a row, whether it
+    is there is told with and without the change, and the difference is the result.
+    """
+    stored = [
+        match.table.take(pa.array(match.row)) for match in before.matches(distinct_keys(change))
+    ]
+    layout = before.layout
+    rows = layout.conform(pa.concat_tables([*stored, change]))
+    order, identity = sorted_identity(identity_columns(rows))
+    starts = segment_starts(identity)
+    weights = integers(rows.column(WEIGHT))
+    earlier = weights.copy()
+    earlier[len(weights) - len(change) :] = 0
+    begins = _begins(identity[0][starts], identity[1][starts])
+    turns = _turns(np.add.reduceat(weights[order], starts), begins)
+    turns -= _turns(np.add.reduceat(earlier[order], starts), begins)
     kept = np.flatnonzero(turns)
-    weights = pa.array(turns[kept] * sign)
-    taken = rows.take(pa.array(kept))
-    return taken.set_column(taken.column_names.index(WEIGHT), WEIGHT, weights)
+    taken = rows.select(layout.payload.names).take(pa.array(order[starts[kept]]))
+    return taken.add_column(0, WEIGHT, pa.array(turns[kept]))
+
+
+def _turns(weights: Int64s, begins: Booleans) -> Int64s:
+    """1 where a row comes, -1 where it goes, from its weights at ascending stamps."""
+    present = _running(weights, begins) > 0
+    before = np.append(False, present[:-1]) & ~begins
+    return present.astype(np.int64) - before
 
 
 def _begins(key: Int64s, row: Int64s) -> Booleans:

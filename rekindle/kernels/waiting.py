@@ -30,13 +30,12 @@ class Waiting:
         self._tables: dict[str, Any] = {}
 
     def add(self, relation: str, change: Any) -> None:
-        """Let a change wait; what cancels out is never due."""
-        before = self._tables.get(relation)
-        tables = [change] if before is None else [before, change]
-        whole = consolidate(pa.concat_tables(tables), self._layouts[relation])
-        self._tables[relation] = whole
-        if not len(whole):
-            del self._tables[relation]
+        """Let an arranged change wait; what cancels out is never due."""
+        before = self._tables.pop(relation, None)
+        if before is not None:
+            change = consolidate(pa.concat_tables([before, change]), self._layouts[relation])
+        if len(change):
+            self._tables[relation] = change
 
     def next(self) -> Turn | None:
         """The changes of the least stamp, stamped one later (↑z⁻¹); None when nothing waits."""

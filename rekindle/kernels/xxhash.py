@@ -21,7 +21,7 @@ from rekindle.traces.arrays import single_chunk
 
 UInt64s = npt.NDArray[np.uint64]
 Words = Callable[[UInt64s], UInt64s]
-"""From the seeds of some rows to their hashes."""
+"""From the seeds of some rows to their hashes; a row of the matrix for each hash that is wanted."""
 
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(number)
@@ -43,16 +43,16 @@ def row_hashes(columns: Sequence[Any], seeds: Sequence[int], rows: int) -> list[
     flows = [flow for column in columns for flow in _flows(single_chunk(column))]
     flows = flows or [_flag_words(None)]
 
-    def hashed(seed: int) -> pa.Array:
-        found = np.full(rows, seed, dtype=np.uint64)
+    def hashed(some: Sequence[int]) -> list[pa.Array]:
+        found = np.repeat(np.array(some, dtype=np.uint64)[:, None], rows, axis=1)
         for flow in flows:
             found = flow(found)
-        return pa.array(found.view(np.int64))
+        return [pa.array(each.view(np.int64)) for each in found]
 
     if rows < _THREADED_ROWS or len(seeds) < 2:
-        return [hashed(seed) for seed in seeds]
+        return hashed(seeds)
     with ThreadPoolExecutor(len(seeds)) as pool:
-        return list(pool.map(hashed, seeds))
+        return [array for (array,) in pool.map(hashed, ([seed] for seed in seeds))]
 
 
 def is_hashable(kind: pa.DataType) -> bool:
@@ -202,6 +202,9 @@ def _byte_words(column: Any) -> Words:
     longs: UInt64s = np.ndarray((len(raw) - 7,), np.uint64, raw, strides=(1,))
 
     def words(seeds: UInt64s) -> UInt64s:
+        return np.stack([of_one(each) for each in seeds])
+
+    def of_one(seeds: UInt64s) -> UInt64s:
         found = seeds + _P5
         lanes = np.flatnonzero(lengths >= _LANE)
         at = starts.copy()

@@ -8,14 +8,17 @@ existing data is first filled in the same way, as one large change.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import reduce
 from typing import assert_never
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.bodies import Measures
 from rekindle.circuit.circuit import Scope
@@ -46,9 +49,21 @@ from rekindle.kernels.aggregate import (
 from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.join import join_batches, join_schema
 from rekindle.kernels.regroup import MOMENT, group_schema, touched_groups
+from rekindle.kernels.settle import (
+    distinct_at_every_stamp,
+    from_until,
+    groups_at_every_stamp,
+    stamped_group_schema,
+)
 from rekindle.spark.frames import Examination, Frames, spark_schema, sum_of, to_arrow
 from rekindle.spark.inline import SIDES, InlineStep, constant_rows, empty_results, write_table
-from rekindle.spark.plans import Plans, accumulators_of, output_columns, with_positional_names
+from rekindle.spark.plans import (
+    Plans,
+    accumulators_of,
+    group_columns,
+    output_columns,
+    with_positional_names,
+)
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
 from rekindle.traces.partition import KEY_LOW, KeyRange
@@ -67,6 +82,7 @@ class DistributedStep:
         self._frames = frames
         self._context = context
         self._changes: dict[str, Trace] = {}
+        self._given: dict[str, DataFrame] = {}
         self._rows: dict[str, int] = {}
 
     def load(self, node: Table, frame: DataFrame, rows: int, examine: Examination = iter) -> Run:
@@ -89,41 +105,59 @@ class DistributedStep:
             if node.id in inside and node.id not in seeds:
                 continue
             seed = seeds.get(node.id)
-            if seed is not None:
-                if seed.rows or self._context.announces(node):
-                    self._changes[node.id] = seed
-                    self._rows[node.id] = max(1, seed.rows)
-                continue
-            read = sum(self._rows.get(key, 0) for key in dict.fromkeys(node.inputs))
-            if isinstance(node, Table) or not (read or self._context.announces(node)):
-                continue
-            started = time.perf_counter()
-            run = self._visit(node)
-            if run is not None:
-                result.runs[node.id] = run
-            result.nodes[node.id] = NodeStep(
-                read,
-                self._rows.get(node.id, 0),
-                time.perf_counter() - started,
-                Placement.SPARK,
-            )
+            if seed is None:
+                self._run(node, result)
+            elif seed.rows or self._context.announces(node):
+                self.seed(node.id, seed)
         return result
 
-    def _iterate(self, scope: Scope, result: StepResult) -> None:
-        """A recursion runs in the driver: its iterations are many and mostly small.
+    def seed(self, key: str, change: Trace) -> None:
+        """Let a node have changed by what was written of it."""
+        self._changes[key] = change
+        self._rows[key] = max(1, change.rows)
 
-        There is nowhere else for it to go, so no size is too large.
+    def give(self, key: str, change: pa.Table) -> None:
+        """Let a node have changed by rows in the driver, of `_weight`, c0, c1..."""
+        self._given[key] = self._frames.of_table(change)
+        self._rows[key] = len(change)
+
+    def run_some(self, nodes: Iterable[Node], result: StepResult) -> dict[str, Run]:
+        """Visit some nodes only; gives their runs, which are not yet part of the result."""
+        found = StepResult(nodes=result.nodes)
+        for node in nodes:
+            self._run(node, found)
+        return found.runs
+
+    def _run(self, node: Node, result: StepResult) -> None:
+        """Visit a node if anything that it reads has changed."""
+        read = sum(self._rows.get(key, 0) for key in dict.fromkeys(node.inputs))
+        if isinstance(node, Table) or not (read or self._context.announces(node)):
+            return
+        started = time.perf_counter()
+        run = self._visit(node)
+        if run is not None:
+            result.runs[node.id] = run
+        step = NodeStep(
+            read, self._rows.get(node.id, 0), time.perf_counter() - started, Placement.SPARK
+        )
+        result.nodes[node.id] = step.after(result.nodes.get(node.id))
+
+    def _iterate(self, scope: Scope, result: StepResult) -> None:
+        """A recursion: its iterations are many and mostly small, and run in the driver.
+
+        Large ones are Spark jobs.
         """
         read = {key for node in scope.members for key in node.inputs if key in self._rows}
         outside = {key: self._changed_rows(self._context.circuit.nodes[key]) for key in read}
-        step = InlineStep(self._plans, self._context, most_rows=None)
-        changed = step.iterate(scope, outside, result)
+        step = InlineStep(self._plans, self._context)
+        turns = _LargeTurns(self._plans, self._frames, self._context, scope)
+        changed = step.iterate(scope, outside, result, turns.take)
         for key, table in changed.items():
             if len(table):
                 run = write_table(self._context, key, table)
                 result.runs[key] = run
-                self._changes[key] = Trace(self._context.traces[key].layout, (run,))
-                self._rows[key] = run.rows
+                self.seed(key, Trace(self._context.traces[key].layout, (run,)))
+        turns.close()
 
     def _changed_rows(self, node: Node) -> pa.Table:
         """What a node changed by, in the driver."""
@@ -221,6 +255,8 @@ class DistributedStep:
     # ---- outputs, as frames of `_weight`, c0, c1... ----------------------------------------
 
     def _output(self, node: Node) -> DataFrame:
+        if node.id in self._given:
+            return self._given[node.id]
         match node:
             case Table() | Constant() | Arrangement() | View() | Recur():
                 return self._changed(node)
@@ -277,11 +313,12 @@ class DistributedStep:
         store = self._context.store
         names = [WEIGHT, *written.layout.payload.names]
         schema = pa.schema([written.layout.schema.field(name) for name in names])
+        distinct = distinct_at_every_stamp if node.stamped else distinct_change
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             reader = TraceReader.of_trace(before, store, key_range)
-            for table in TraceReader.of_trace(written, store, key_range).scan(CHANGE_ROWS):
-                yield distinct_change(table, reader).select(names)
+            for table in TraceReader.of_trace(written, store, key_range).scan_keys(CHANGE_ROWS):
+                yield distinct(table, reader).select(names)
 
         return self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
 
@@ -311,22 +348,26 @@ class DistributedStep:
         before = self._context.traces[node.arrangement]
         written = self._changes.get(node.arrangement, Trace(before.layout))
         after = sum_of(before, written)
-        store, first = self._context.store, node.first
+        store, first, stamped = self._context.store, node.first, node.stamped
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             old = TraceReader.of_trace(before, store, key_range)
             new = TraceReader.of_trace(after, store, key_range)
             changes = TraceReader.of_trace(written, store, key_range)
             for table in changes.scan_keys(CHANGE_ROWS):
-                yield touched_groups(table, old, new, first)
+                if stamped:
+                    yield groups_at_every_stamp(table, old)
+                else:
+                    yield touched_groups(table, old, new, first)
 
-        schema = group_schema(written.layout.schema)
+        schema = (stamped_group_schema if stamped else group_schema)(written.layout.schema)
         rows = self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
-        attributes = self._plans.bodies.attributes(arrangement.schema.types)
+        keys, types = group_columns(node, arrangement.schema)
+        attributes = self._plans.bodies.attributes(types)
         leaf = self._frames.aliased(rows, attributes)
-        frame = self._frames.of_plan(
-            self._plans.bodies.plan(node.body, node.keys, leaf, attributes)
-        )
+        frame = self._frames.of_plan(self._plans.bodies.plan(node.body, keys, leaf, attributes))
+        if stamped:
+            return _from_until(frame, len(node.keys))
         if node.keys or not isinstance(node.body, Measures):
             return frame
         result = with_positional_names(to_arrow(frame))
@@ -340,6 +381,76 @@ class DistributedStep:
         node = self._context.circuit.nodes[key]
         assert isinstance(node, Indexed)
         return node
+
+
+class _LargeTurns:
+    """Iterations of a recursion as Spark jobs.
+
+    What is due and what has changed before is written as runs, and the members are visited as in
+    any step on Spark. The changes of the relations are mapped files to the driver, which sorts out
+    what is due when; what the joins between them give never passes through it.
+    """
+
+    def __init__(self, plans: Plans, frames: Frames, context: StepContext, scope: Scope) -> None:
+        self._plans, self._frames, self._context = plans, frames, context
+        self._members = [node for node in scope.members if not isinstance(node, Variable)]
+        self._turns = itertools.count()
+        self._written: dict[int, tuple[pa.Table, Run]] = {}
+
+    def take(
+        self,
+        due: Mapping[str, pa.Table],
+        past: Mapping[str, list[pa.Table]],
+        result: StepResult,
+    ) -> dict[str, pa.Table]:
+        """What the members change by at an iteration, and what was due."""
+        attempt = f"{self._context.attempt}-i{next(self._turns)}"
+        context = replace(self._context, attempt=attempt)
+        traces = dict(context.traces)
+        for key, tables in past.items():
+            if key in traces:
+                runs = [self._run_of(context, key, i, table) for i, table in enumerate(tables)]
+                traces[key] = replace(traces[key], runs=(*traces[key].runs, *runs))
+        context = replace(context, traces=traces)
+        step = DistributedStep(self._plans, self._frames, context)
+        for key, table in due.items():
+            if key in context.traces:
+                run = self._run_of(context, key, len(past.get(key, ())), table)
+                step.seed(key, Trace(context.traces[key].layout, (run,)))
+            else:
+                step.give(key, table)
+        changed = dict(due)
+        for key, run in step.run_some(self._members, result).items():
+            trace = Trace(context.traces[key].layout, (run,))
+            table = pa.concat_tables(TraceReader.of_trace(trace, context.store).scan())
+            changed[key] = table
+            self._written[id(table)] = (table, run)
+        return changed
+
+    def _run_of(self, context: StepContext, key: str, place: int, table: pa.Table) -> Run:
+        """The file of a change, written if it has none."""
+        if id(table) not in self._written:
+            numbered = replace(context, attempt=f"{context.attempt}-{place}")
+            self._written[id(table)] = (table, write_table(numbered, key, table))
+        return self._written[id(table)][1]
+
+    def close(self) -> None:
+        """Remove the files: what they hold is part of the runs of the step."""
+        self._context.store.delete(path for _, run in self._written.values() for path in run.paths)
+        self._written.clear()
+
+
+def _from_until(frame: DataFrame, keys: int) -> DataFrame:
+    """`from_until` on a frame."""
+    weight, *columns = frame.schema.fields
+    kept = [*columns[:keys], *columns[keys + 2 :], columns[keys]]
+    schema = StructType([weight, *(StructField(f"c{i}", f.dataType) for i, f in enumerate(kept))])
+
+    def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from from_until(pa.Table.from_batches([batch]), keys).to_batches()
+
+    return frame.mapInArrow(changes, schema)
 
 
 def _positional(schema: pa.Schema) -> pa.Schema:

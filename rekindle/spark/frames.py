@@ -122,6 +122,10 @@ class Frames:
     def _project(self, columns: Sequence[JavaObject], plan: JavaObject) -> JavaObject:
         return self.catalyst.plan("Project")(self.catalyst.seq(columns), plan)
 
+    def of_table(self, table: pa.Table) -> DataFrame:
+        """A frame of rows in the driver, in stored types."""
+        return self.catalyst.spark.createDataFrame(table, spark_schema(table.schema))
+
     # ---- traces ----------------------------------------------------------------------------
 
     def partitions(self, rows: int) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
-from typing import assert_never
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -52,8 +52,14 @@ from rekindle.traces.segment import Run
 from rekindle.traces.store import Durability
 
 MAXIMUM_JOIN_ROWS = 4_000_000
+MAXIMUM_TURN_ROWS = 500_000
+"""From so many changed rows on an iteration is a Spark job, in a step that runs on Spark."""
 MAXIMUM_PIECES = 6
 """How many changes of earlier iterations are read one by one before they are added up."""
+Elsewhere: TypeAlias = Callable[
+    [Mapping[str, pa.Table], Mapping[str, list[pa.Table]], StepResult], dict[str, pa.Table]
+]
+"""Takes a turn of a recursion: from what is due, and what changed before, to what changes."""
 SIDES = {Side.LEFT: ChangeSide.LEFT, Side.RIGHT: ChangeSide.RIGHT}
 
 
@@ -68,6 +74,7 @@ class InlineStep:
         self._most_rows = most_rows
         self._changes: dict[str, pa.Table] = {}
         self._states: dict[str, pa.Table] = {}
+        self._stored: dict[str, TraceReader] = {}
         self._past: dict[str, list[pa.Table]] = {}
         """What nodes changed by in earlier iterations of the recursion that is running."""
 
@@ -110,13 +117,18 @@ class InlineStep:
         result.nodes[node.id] = step.after(result.nodes.get(node.id))
 
     def iterate(
-        self, scope: Scope, outside: Mapping[str, pa.Table], result: StepResult
+        self,
+        scope: Scope,
+        outside: Mapping[str, pa.Table],
+        result: StepResult,
+        elsewhere: Elsewhere | None = None,
     ) -> dict[str, pa.Table]:
         """Run a recursion until nothing changes: (6.1), one iteration after another.
 
         What changed `outside` is there at iteration 0. What the relations change by is led back
-        one iteration later; changes of later iterations wait for their turn. Gives the changes of
-        the nodes that keep an integral.
+        one iteration later; changes of later iterations wait for their turn. A turn that is too
+        large is taken `elsewhere`, if that is given. Gives the changes of the nodes that keep an
+        integral.
         """
         before = self._changes
         members = [node for node in scope.members if not isinstance(node, Variable)]
@@ -128,9 +140,7 @@ class InlineStep:
             if turn.iteration > variable.limit:
                 names = [recur.variable.name for recur in scope.recurs]
                 raise iteration_limit(names, variable.limit)
-            self._changes = dict(turn.rows)
-            for node in members:
-                self._run(node, result)
+            self._changes = self._turn(members, turn, result, elsewhere)
             for key, change in self._changes.items():
                 self._past.setdefault(key, []).append(change)
             for recur in scope.recurs:
@@ -144,6 +154,26 @@ class InlineStep:
         }
         self._changes, self._past = before, {}
         return changed
+
+    def _turn(
+        self,
+        members: Sequence[Node],
+        turn: Turn,
+        result: StepResult,
+        elsewhere: Elsewhere | None,
+    ) -> dict[str, pa.Table]:
+        """What nodes change by at an iteration."""
+        if elsewhere is not None and sum(map(len, turn.rows.values())) > MAXIMUM_TURN_ROWS:
+            return elsewhere(turn.rows, self._past, result)
+        self._changes = dict(turn.rows)
+        try:
+            for node in members:
+                self._run(node, result)
+        except TooLargeError:
+            if elsewhere is None:
+                raise
+            return elsewhere(turn.rows, self._past, result)
+        return self._changes
 
     def _seed(self, node: Node, table: pa.Table) -> None:
         if not isinstance(node, Group):
@@ -273,8 +303,10 @@ class InlineStep:
         if len(past) > MAXIMUM_PIECES:
             whole = arrange(pa.concat_tables(past), self._context.traces[key].layout)
             past = self._past[key] = [whole]
-        trace = self._context.traces[key]
-        return TraceReader.of_trace(trace, self._context.store, extra=[*past, *extra])
+        if key not in self._stored:
+            trace = self._context.traces[key]
+            self._stored[key] = TraceReader.of_trace(trace, self._context.store)
+        return self._stored[key].plus([*past, *extra])
 
 
 def _existence(node: Group) -> Existence:

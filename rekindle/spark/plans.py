@@ -111,6 +111,17 @@ def _finish(measure: Measure) -> CatalystScalar:
     return measure.finish
 
 
+def group_columns(node: Regroup, rows: Schema) -> tuple[tuple[int, ...], list[str]]:
+    """Where the keys of touched groups are, and the types of their rows.
+
+    Over stamped rows a group is also one of an iteration, which lasts until another.
+    """
+    if not node.stamped:
+        return node.keys, list(rows.types)
+    stamp = len(rows.types) - 1
+    return (*node.keys, stamp, stamp + 1), [*rows.types, "int"]
+
+
 def extremes_of(body: Body, keys: Sequence[int], types: Sequence[str]) -> Extremes | None:
     """The body as extremes that need no Spark: min and max of types that Arrow orders alike."""
     if not isinstance(body, Measures) or not all(types[i] in COMPARED for i in keys):
@@ -214,10 +225,7 @@ class Plans:
     def regroup(self, node: Regroup, rows: Schema) -> LocalPlan | Extremes:
         """From the rows of touched groups to the weights and rows that they become."""
         if node.id not in self._regroups:
-            # Over stamped rows a group is also one of an iteration, which lasts until another.
-            types = [*rows.types, "int"] if node.stamped else list(rows.types)
-            last = len(types) - 1
-            keys = (*node.keys, last - 1, last) if node.stamped else node.keys
+            keys, types = group_columns(node, rows)
             self._regroups[node.id] = extremes_of(node.body, keys, types) or self._by_spark(
                 node, keys, types
             )

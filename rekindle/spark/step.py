@@ -50,8 +50,10 @@ class NodeStep:
         """Both visits of one step, as one."""
         if earlier is None:
             return self
+        placements = (earlier.placement, self.placement)
         return replace(
             self,
+            placement=Placement.SPARK if Placement.SPARK in placements else Placement.INLINE,
             rows_in=earlier.rows_in + self.rows_in,
             rows_out=earlier.rows_out + self.rows_out,
             seconds=earlier.seconds + self.seconds,

@@ -90,6 +90,14 @@ def sort_order(identity: Identity) -> Int64s | None:
     return order
 
 
+def sorted_identity(identity: Identity) -> tuple[Int64s, Identity]:
+    """The permutation that sorts by identity, and the identity so sorted."""
+    order = sort_order(identity)
+    if order is None:
+        return np.arange(len(identity[0])), identity
+    return order, (identity[0][order], identity[1][order], identity[2][order])
+
+
 def order_within(rank: Int64s, column: Int64s) -> Int64s:
     """The permutation that sorts by (rank, column), for ranks that are not negative.
 

@@ -14,8 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from rekindle.traces.arrays import IDENTITY, KEY, Int64s, identity_columns, integers
-from rekindle.traces.consolidate import Identity, consolidate, key_starts, segment_starts
-from rekindle.traces.consolidate import sort_order as _sort_order
+from rekindle.traces.consolidate import (
+    Identity,
+    consolidate,
+    key_starts,
+    segment_starts,
+    sorted_identity,
+)
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import ALL_KEYS, KeyRange
 from rekindle.traces.run_view import Match, RunView, all_slices, cut
@@ -52,15 +57,21 @@ class TraceReader:
     ) -> TraceReader:
         """A trace plus arranged tables in memory, such as a change not yet written."""
         views = [RunView.of_run(run, store, key_range) for run in trace.readable_runs]
-        views += [RunView.of_table(table, key_range) for table in extra]
-        return cls(trace.layout, views, key_range)
+        return cls(trace.layout, views, key_range).plus(extra)
 
     @classmethod
     def of_tables(
         cls, layout: TraceLayout, tables: Sequence[Any], key_range: KeyRange = ALL_KEYS
     ) -> TraceReader:
         """The sum of arranged tables in memory."""
-        return cls(layout, [RunView.of_table(table, key_range) for table in tables], key_range)
+        return cls(layout, (), key_range).plus(tables)
+
+    def plus(self, tables: Sequence[Any]) -> TraceReader:
+        """The sum of this and of arranged tables in memory."""
+        if not tables:
+            return self
+        views = [RunView.of_table(table, self.key_range) for table in tables]
+        return TraceReader(self.layout, [*self._views, *views], self.key_range)
 
     def matches(self, keys: Int64s) -> Iterator[Match]:
         """The stored rows of the sorted, distinct keys, run by run, not consolidated."""
@@ -150,10 +161,8 @@ def _locate(stored: Identity, wanted: Identity) -> Int64s:
         return np.where(same, place, -1)
     both = tuple(np.concatenate(pair) for pair in zip(stored, wanted, strict=True))
     combined = (both[0], both[1], both[2])
-    order = _sort_order(combined)
-    if order is None:
-        order = np.arange(len(both[0]))
-    starts = segment_starts((both[0][order], both[1][order], both[2][order]))
+    order, identity = sorted_identity(combined)
+    starts = segment_starts(identity)
     ends = np.append(starts[1:], len(order)) - 1
     # Identities are distinct on each side, so a segment is one row or a stored and a wanted one.
     pairs = np.flatnonzero(ends > starts)
