@@ -258,19 +258,25 @@ class Database:
         name: str,
         query: str,
         *,
-        label: str,
         features: Sequence[str],
+        label: str | None = None,
         kind: str = "linear",
         penalty: float | None = None,
+        degree: int = 1,
+        categorical: Sequence[str] = (),
     ) -> None:
-        """Create a regression of a column on others, over the rows of a query.
+        """Create a model of columns of a query, over its rows.
+
+        `linear` and `ridge` are regressions of the label on the features, with `degree=2` also on
+        the products of two; `pca` has principal components; `chow_liu` relates categories. Features
+        that are no numbers, and those in `categorical`, are categories.
 
         Its sums are a view of that name; `db.model(name)` gives the model as it is then. A row with
         a NULL in one of the columns has no part in it.
         """
         self._check_writable()
         self._check_new(name)
-        spec = model_spec(name, label, features, kind, penalty)
+        spec = model_spec(name, label, features, kind, penalty, degree, categorical)
         entry, term = self._definitions.of_model(name, query, spec)
         self._engine.create_views([(entry, term)])
         self._leaves.add(name, struct_of(entry.schema))
@@ -282,7 +288,7 @@ class Database:
             raise DefinitionError(
                 f"'{name}' is not a model", hint="make one with db.create_model(...)"
             )
-        return Model(name, entry.model, lambda: self.table(name).collect()[0])
+        return Model(name, entry.model, lambda: self.table(name))
 
     def datalog(self, program: str, *, iterations: int = LIMIT) -> list[str]:
         """Create a view for each relation that the rules of a Datalog program define, in one epoch.

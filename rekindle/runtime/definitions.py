@@ -29,7 +29,7 @@ from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.incremental.policies.choice import Policy
 from rekindle.incremental.policies.joins import Refusal
 from rekindle.incremental.policies.view_tree import factorise
-from rekindle.runtime.models import ModelSpec, check_columns, cofactor_query
+from rekindle.runtime.models import ModelSpec, with_categories
 from rekindle.runtime.recursion import Fixpoint, Loop, fixed_point
 from rekindle.runtime.state import ViewEntry
 from rekindle.spark.arithmetic import SparkArithmetic
@@ -54,10 +54,10 @@ class Definitions:
 
     def of_model(self, name: str, query: str, spec: ModelSpec) -> tuple[ViewEntry, Term]:
         """The entry and term of a model's sums; over joins they follow a view tree if one can."""
-        check_columns(spec, self.schema_of(query, {}))
-        entry, term = self.of_sql(name, cofactor_query(query, spec))
+        spec = with_categories(spec, self.schema_of(query, {}))
+        entry, term = self.of_sql(name, spec.sums.query(query))
         entry = replace(entry, model=spec)
-        if _aggregates(term) > 1:
+        if _aggregates(term) > len(spec.sums.parts):
             return entry, term  # One of the query's own may be compared: it must not be rounded.
         try:
             return self.under(Policy.VIEW_TREE, entry, term, rounding=True)

@@ -1,24 +1,42 @@
-"""Models that follow their data: a regression over a query, from sums that are kept as a view.
+"""Models that follow their data: learned from sums that are kept as a view.
 
 A linear regression needs of its rows their number, the sums of the columns and the sums of the
-products of two columns (a cofactor). Those are a view of one row, maintained like any other and
-exact under deletions; the coefficients are computed from it when they are asked for.
+products of two columns (a cofactor), by the values of the categories among them. Those are a view
+(`model_sums.py`), maintained like any other and exact under deletions; the coefficients are
+computed from it when they are asked for. Principal components need the same, and the dependence of
+categories on each other needs the counts alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from itertools import combinations_with_replacement
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import NumericType, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    NumericType,
+    StringType,
+    StructType,
+)
 
-from rekindle.algebra.cofactor import Cofactor
+from rekindle.algebra.cofactor import Cofactor, Entry
 from rekindle.errors import DefinitionError, unknown_name
+from rekindle.incremental.policies.categories import (
+    Edge,
+    OneHot,
+    Pair,
+    level_name,
+    maximum_spanning_tree,
+    one_hot,
+    pairwise_information,
+)
 from rekindle.incremental.policies.models import (
     INTERCEPT,
     LinearModel,
@@ -26,19 +44,25 @@ from rekindle.incremental.policies.models import (
     linear_model,
     principal_components,
 )
+from rekindle.runtime.model_sums import Axis, Category, Monomial, Sums, axes_of
 
-KINDS = ("linear", "ridge")
+REGRESSIONS = ("linear", "ridge")
+KINDS = (*REGRESSIONS, "pca", "chow_liu")
 PREDICTION = "prediction"
+ROUNDING = 2.0**-48
+"""How exact the sums are: each is rounded once, and once more in each view of a tree below it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """What a model predicts, from what, and how."""
+    """What a model predicts, from what, and how; `categorical` lists all categories among it."""
 
-    label: str
+    label: str | None
     features: tuple[str, ...]
     kind: str = "linear"
     penalty: float = 0.0
+    degree: int = 1
+    categorical: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -46,21 +70,49 @@ class ModelSpec:
             "features": list(self.features),
             "kind": self.kind,
             "penalty": self.penalty,
+            "degree": self.degree,
+            "categorical": list(self.categorical),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any] | None) -> ModelSpec | None:
         if data is None:
             return None
-        return cls(data["label"], tuple(data["features"]), data["kind"], data["penalty"])
+        return cls(
+            data["label"],
+            tuple(data["features"]),
+            data["kind"],
+            data["penalty"],
+            data.get("degree", 1),
+            tuple(data.get("categorical", ())),
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (*self.features, self.label)
+        """The columns of the query that the model reads."""
+        return self.features if self.label is None else (*self.features, self.label)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """What the model is fitted on, the label last."""
+        label = () if self.label is None else (Monomial((self.label,)),)
+        return (*axes_of(self.features, self.categorical, self.degree), *label)
+
+    @property
+    def sums(self) -> Sums:
+        """What has to be kept for it."""
+        numbers = tuple(c for c in self.columns if c not in self.categorical)
+        return Sums(numbers, self.categorical, self.axes)
 
 
 def model_spec(
-    name: str, label: str, features: Sequence[str], kind: str, penalty: float | None
+    name: str,
+    label: str | None,
+    features: Sequence[str],
+    kind: str = "linear",
+    penalty: float | None = None,
+    degree: int = 1,
+    categorical: Sequence[str] = (),
 ) -> ModelSpec:
     """The specification that a user gives, checked as far as it goes without the query."""
     if kind not in KINDS:
@@ -75,6 +127,11 @@ def model_spec(
     twice = [c for c in features if list(features).count(c) > 1 or c == label]
     if twice:
         raise DefinitionError(f"the model '{name}' names the column '{twice[0]}' twice")
+    if (kind in REGRESSIONS) != (label is not None):
+        raise DefinitionError(
+            f"a model of the kind '{kind}' has {'a' if kind in REGRESSIONS else 'no'} label",
+            hint='kind="linear", label="price"',
+        )
     if (kind == "ridge") != (penalty is not None):
         raise DefinitionError(
             f"a model of the kind '{kind}' has {'a' if kind == 'ridge' else 'no'} penalty",
@@ -82,74 +139,161 @@ def model_spec(
         )
     if penalty is not None and penalty < 0:
         raise DefinitionError(f"the penalty {penalty} of the model '{name}' is negative")
-    return ModelSpec(label, tuple(features), kind, penalty or 0.0)
+    if degree not in ((1, 2) if kind in REGRESSIONS else (1,)):
+        raise DefinitionError(
+            f"the model '{name}' cannot have the degree {degree}",
+            detail="1 or 2 for a regression, 1 for any other kind",
+        )
+    if kind == "chow_liu" and len(features) < 2:
+        raise DefinitionError(f"the model '{name}' needs two features or more to relate them")
+    if isinstance(categorical, str):
+        raise DefinitionError(f"the model '{name}' needs a list of categorical features")
+    for column in categorical:
+        if column not in features:
+            raise unknown_name("feature", column, features)
+    return ModelSpec(label, tuple(features), kind, penalty or 0.0, degree, tuple(categorical))
 
 
-def check_columns(spec: ModelSpec, schema: StructType) -> None:
-    """Raise unless the query has the columns, and they are numbers."""
+def with_categories(spec: ModelSpec, schema: StructType) -> ModelSpec:
+    """The specification with the categories that the types of the columns tell; checks the types.
+
+    A text, a truth value or a date is a category; a number is one where it is named, and always in
+    a model that is about categories only.
+    """
+    categories = []
     for column in spec.columns:
         if column not in schema.names:
             raise unknown_name("column", column, schema.names)
-        if not isinstance(schema[column].dataType, NumericType):
+        type_ = schema[column].dataType
+        asked = column in spec.categorical or spec.kind == "chow_liu"
+        if column != spec.label and (asked or not isinstance(type_, NumericType)):
+            _check_category(spec, column, type_)
+            categories.append(column)
+        elif not isinstance(type_, NumericType):
             raise DefinitionError(
-                f"the column '{column}' is {schema[column].dataType.simpleString()}, not a number",
-                hint="cast it in the query, or make a 0/1 column for each of its values",
+                f"the column '{column}' is {type_.simpleString()}, not a number",
+                hint="cast it in the query",
             )
+    found = replace(spec, categorical=tuple(categories))
+    names = [axis.name for axis in found.axes]
+    twice = [each for each in names if names.count(each) > 1]
+    if twice:
+        raise DefinitionError(
+            f"two features of the model would be called '{twice[0]}'",
+            hint="give the column another name in the query",
+        )
+    return found
 
 
-def cofactor_query(query: str, spec: ModelSpec) -> str:
-    """The sums of a query's rows; a row with a NULL in one of the columns is left out."""
-    names = [f"`{column}`" for column in spec.columns]
-    values = ", ".join(f"CAST({name} AS DOUBLE) AS x{i}" for i, name in enumerate(names))
-    present = " AND ".join(f"{name} IS NOT NULL" for name in names)
-    sums = [f"coalesce(sum(x{i}), 0) AS s{i}" for i in range(len(names))]
-    pairs = combinations_with_replacement(range(len(names)), 2)
-    products = [f"coalesce(sum(x{i} * x{j}), 0) AS p{i}_{j}" for i, j in pairs]
-    shown = ", ".join(["count(*) AS n", *sums, *products])
-    return f"SELECT {shown} FROM (SELECT {values} FROM ({query}) WHERE {present})"
+def _check_category(spec: ModelSpec, column: str, type_: DataType) -> None:
+    if not isinstance(type_, StringType | BooleanType | DateType | IntegralType | DecimalType):
+        raise DefinitionError(
+            f"the column '{column}' is {type_.simpleString()}, which is no category",
+            detail="categories are strings, booleans, dates, whole numbers and decimals",
+            hint="cast it in the query",
+        )
+    if spec.kind == "pca":
+        raise DefinitionError(
+            f"the column '{column}' is a category, which has no principal component",
+            hint="leave it out, or make a 0/1 column for each of its values in the query",
+        )
 
 
 class Model:
     """A model as it is now; ask `db.model` again, or the same object, after a transaction."""
 
-    def __init__(self, name: str, spec: ModelSpec, read: Callable[[], Row]) -> None:
+    def __init__(self, name: str, spec: ModelSpec, read: Callable[[], DataFrame]) -> None:
         self.name = name
         self.spec = spec
         self._read = read
 
     def coefficients(self) -> dict[str, float]:
-        """The intercept and the coefficient of each feature."""
-        return self._fitted().coefficients
+        """The intercept and the coefficient of each feature.
+
+        A category has one for each of its values that occurs, such as `colour=red`, against the
+        smallest value, which has none.
+        """
+        return self._fitted()[0].coefficients
 
     def r2(self) -> float | None:
         """The share of the label's variance that the model explains; None if it has none."""
-        return self._fitted().r2
+        return self._fitted()[0].r2
 
     def predict(self, rows: DataFrame) -> DataFrame:
-        """The rows with a column `prediction`."""
-        found = self.coefficients()
+        """The rows with a column `prediction`.
+
+        It is NULL where a feature is, and for a category's value that is in none of the rows that
+        the model has learned from.
+        """
+        fitted, encoded = self._fitted()
+        found = fitted.coefficients
         total = F.lit(found[INTERCEPT])
-        for feature in self.spec.features:
-            total = total + F.lit(found[feature]) * F.col(f"`{feature}`")
+        for axis in self.spec.axes[:-1]:
+            match axis:
+                case Monomial():
+                    term = F.lit(found[axis.name])
+                    for column in axis.columns:
+                        term = term * _column(column)
+                case Category():
+                    term = _effect(axis.name, encoded.levels[axis.name], found)
+            total = total + term
         return rows.withColumn(PREDICTION, total)
 
     def components(self) -> PrincipalComponents:
-        """The principal components of the features."""
-        cofactor = self._cofactor()
-        last = len(self.spec.features)
-        products = tuple(row[:last] for row in cofactor.products[:last])
-        features = Cofactor(cofactor.count, cofactor.sums[:last], products)
-        return principal_components(features, self.spec.features)
+        """The principal components of the features that are numbers."""
+        names = [f for f in self.spec.features if f not in self.spec.categorical]
+        if not names:
+            raise DefinitionError(f"the model '{self.name}' has no features that are numbers")
+        encoded = self._encoded(self._cofactor())
+        places = [encoded.names.index(name) for name in names]
+        whole = encoded.cofactor
+        products = tuple(tuple(whole.products[i][j] for j in places) for i in places)
+        sums = tuple(whole.sums[i] for i in places)
+        return principal_components(Cofactor(whole.count, sums, products), names)
 
-    def _fitted(self) -> LinearModel:
+    def mutual_information(self) -> dict[Pair, float]:
+        """How much each two categorical features tell of each other, in nats."""
+        if len(self.spec.categorical) < 2:
+            raise DefinitionError(
+                f"the model '{self.name}' has fewer than two categorical features",
+                hint='kind="chow_liu" takes all features as categories',
+            )
+        return pairwise_information(self._cofactor(), self._names, self.spec.categorical)
+
+    def tree(self) -> list[Edge]:
+        """The tree of Chow and Liu over the categorical features: edges with their information."""
+        return maximum_spanning_tree(self.mutual_information())
+
+    @property
+    def _names(self) -> list[str]:
+        return [axis.name for axis in self.spec.axes]
+
+    def _fitted(self) -> tuple[LinearModel, OneHot]:
         spec = self.spec
-        return linear_model(self._cofactor(), spec.columns, spec.label, spec.penalty)
+        if spec.label is None:
+            raise DefinitionError(
+                f"the model '{self.name}' of the kind '{spec.kind}' predicts nothing",
+                hint='make one with kind="linear" and a label',
+            )
+        encoded = self._encoded(self._cofactor())
+        rounded = linear_model(encoded.cofactor, encoded.names, spec.label, spec.penalty, ROUNDING)
+        return rounded, encoded
 
-    def _cofactor(self) -> Cofactor[Fraction]:
-        row = self._read()
-        places = range(len(self.spec.columns))
-        sums = tuple(Fraction(row[f"s{i}"]) for i in places)
-        products = tuple(
-            tuple(Fraction(row[f"p{min(i, j)}_{max(i, j)}"]) for j in places) for i in places
-        )
-        return Cofactor(Fraction(row["n"]), sums, products)
+    def _encoded(self, cofactor: Cofactor[Entry]) -> OneHot:
+        return one_hot(cofactor, self._names, self.spec.categorical)
+
+    def _cofactor(self) -> Cofactor[Entry]:
+        return self.spec.sums.cofactor(self._read().collect())
+
+
+def _column(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _effect(feature: str, levels: Sequence[Any], found: Mapping[str, float]) -> Column:
+    """The coefficient of the value that a row has; NULL for a value that is not known."""
+    known = [(value, found.get(level_name(feature, value), 0.0)) for value in levels]
+    cases = F.when(_column(feature).isNull(), F.lit(None).cast("double"))
+    for value, coefficient in known:
+        cases = cases.when(_column(feature) == F.lit(value), F.lit(coefficient))
+    return cases

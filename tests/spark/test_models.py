@@ -110,7 +110,7 @@ def test_a_model_of_no_rows_says_so(db: Database) -> None:
     with refused(db, DefinitionError, "'t' is not a model"):
         db.model("t")
     with refused(db, DefinitionError, "'s' is string, not a number"):
-        db.create_model("n", "SELECT * FROM t", label="y", features=["s"])
+        db.create_model("n", "SELECT * FROM t", label="s", features=["x"])
 
 
 def test_an_aggregate_in_the_query_is_not_rounded(homes: Database) -> None:

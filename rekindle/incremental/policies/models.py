@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isclose
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -54,6 +53,8 @@ class _Moments:
     count: float
     means: Matrix
     scatter: Matrix
+    squares: Matrix
+    """Σxᵢ², about zero: what the rounding of a sum is relative to."""
 
 
 def _moments(cofactor: Cofactor[N], names: Sequence[str]) -> _Moments:
@@ -71,13 +72,22 @@ def _moments(cofactor: Cofactor[N], names: Sequence[str]) -> _Moments:
         [float((n * products[i][j] - sums[i] * sums[j]) / n) for j in places] for i in places
     ]
     means = np.array([float(value / n) for value in sums])
-    return _Moments(float(n), means, np.array(scatter).reshape(len(sums), len(sums)))
+    squares = np.array([float(products[i][i]) for i in places])
+    return _Moments(float(n), means, np.array(scatter).reshape(len(sums), len(sums)), squares)
 
 
 def linear_model(
-    cofactor: Cofactor[N], names: Sequence[str], label: str, penalty: float = 0.0
+    cofactor: Cofactor[N],
+    names: Sequence[str],
+    label: str,
+    penalty: float = 0.0,
+    rounding: float = 0.0,
 ) -> LinearModel:
     """The regression of the label on all other features; a ridge where there is a penalty.
+
+    The entries of the cofactor are exact to within the share `rounding` of the sums of squares. Of
+    features that determine each other, as far as that can be told, the smallest coefficients in the
+    sense of least squares are taken.
 
     >>> from rekindle.algebra.cofactor import CofactorRing
     >>> from rekindle.algebra.groups import RATIONALS
@@ -98,24 +108,43 @@ def linear_model(
     at = list(names).index(label)
     rest = [i for i in range(len(names)) if i != at]
     squares = moments.scatter[np.ix_(rest, rest)]
-    slopes = _solved(squares + penalty * np.eye(len(rest)), moments.scatter[rest, at])
+    right = moments.scatter[rest, at]
+    if penalty > 0:
+        slopes = _solved_ridge(squares + penalty * np.eye(len(rest)), right)
+    else:
+        slopes = _solved(squares, right, rounding * moments.squares[rest])
     intercept = float(moments.means[at] - slopes @ moments.means[rest])
     named = zip((names[i] for i in rest), map(float, slopes), strict=True)
     total = float(moments.scatter[at, at])
-    left = total - 2 * slopes @ moments.scatter[rest, at] + slopes @ squares @ slopes
-    r2 = None if isclose(total, 0.0, abs_tol=1e-300) else float(1 - left / total)
+    left = total - 2 * slopes @ right + slopes @ squares @ slopes
+    constant = total <= max(1e-300, rounding * moments.squares[at])
+    r2 = None if constant else float(1 - left / total)
     return LinearModel({INTERCEPT: intercept, **dict(named)}, r2)
 
 
-def _solved(matrix: Matrix, right: Matrix) -> Matrix:
-    """The least-squares solution, on features of unit variance: units may differ by magnitudes.
-
-    Of features that determine each other the solution of least norm is taken.
-    """
+def _solved_ridge(matrix: Matrix, right: Matrix) -> Matrix:
     scale = np.sqrt(np.diag(matrix))
-    scale[scale == 0.0] = 1.0
-    solution: Matrix = np.linalg.lstsq(matrix / np.outer(scale, scale), right / scale)[0]
+    solution: Matrix = np.linalg.solve(matrix / np.outer(scale, scale), right / scale)
     return solution / scale
+
+
+def _solved(matrix: Matrix, right: Matrix, blur: Matrix) -> Matrix:
+    """The least-squares solution of least norm, where entry i, j is known to √(blurᵢ·blurⱼ).
+
+    It is found on features of unit variance, since units may differ by magnitudes. A direction in
+    which the features vary by no more than rounding is not followed; what it adds to the norm of
+    the solution in the features' own units is taken off.
+    """
+    varies = np.diag(matrix) > 4 * blur
+    scale = np.sqrt(np.where(varies, np.diag(matrix), 1.0))
+    unit = np.where(np.outer(varies, varies), matrix, 0.0) / np.outer(scale, scale)
+    lengths, directions = np.linalg.eigh(unit)
+    noise = 4 * (np.abs(directions).T @ np.sqrt(blur * varies / scale**2)) ** 2
+    followed = lengths > len(lengths) * np.finfo(float).eps * lengths.max(initial=0.0) + noise
+    along = directions[:, followed]
+    solution: Matrix = along @ ((along.T @ (right / scale)) / lengths[followed]) / scale
+    free = directions[:, ~followed] / scale[:, None]
+    return solution - free @ np.linalg.lstsq(free, solution)[0]
 
 
 def principal_components(cofactor: Cofactor[N], names: Sequence[str]) -> PrincipalComponents:
