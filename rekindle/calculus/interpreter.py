@@ -39,6 +39,7 @@ from rekindle.algebra.relational import distinct, equi_join, filter_rows, flat_m
 from rekindle.algebra.zset import ZSet
 from rekindle.calculus.bodies import EvaluableBody, Measures
 from rekindle.calculus.generators import EvaluableGenerator
+from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Evaluable, Row, Scalar
 from rekindle.calculus.terms import (
     Aggregate,
@@ -346,8 +347,13 @@ _WIDTHS: Mapping[AggregateFunction, int] = {
 
 def _ring_value(measure: Measure, members: Sequence[tuple[Row, int]]) -> tuple[Any, ...]:
     """The sum of the components of the rows whose arguments are all present, by weight."""
-    total: tuple[Any, ...] = (0,) * _WIDTHS[measure.function]
-    components = _COMPONENTS[measure.function]
+    if isinstance(measure.finish, Polynomials):
+        products = measure.finish.products
+        components: Callable[..., tuple[Any, ...]] = lambda *row: (1, *products(row))  # noqa: E731
+        total: tuple[Any, ...] = (0,) * (1 + len(measure.finish.monomials))
+    else:
+        components = _COMPONENTS[measure.function]
+        total = (0,) * _WIDTHS[measure.function]
     for arguments, weight in members:
         if None not in arguments:
             row = components(*arguments)

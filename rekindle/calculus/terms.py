@@ -387,6 +387,7 @@ class Distinct:
 class AggregateFunction(enum.Enum):
     """Most are linear maps of the group's rows into a ring, up to a last scalar step.
 
+    The `finish` of `polynomials` says which (`calculus.polynomials`); it is a vector of sums.
     The last three are not: `least` and `greatest` depend on the first rows of the group in the
     order of the measure's `order`, `other` on all of them.
     """
@@ -398,6 +399,7 @@ class AggregateFunction(enum.Enum):
     COMOMENTS = "comoments"
     ALL = "all"
     ANY = "any"
+    POLYNOMIALS = "polynomials"
     LEAST = "least"
     GREATEST = "greatest"
     OTHER = "other"

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,15 @@ class Accumulator(Protocol):
 
     def buffers(self, values: Sequence[Columns]) -> list[Any]:
         """Spark's buffer for each group, from the group's ring values."""
+        ...
+
+
+@runtime_checkable
+class Totalling(Accumulator, Protocol):
+    """An accumulator that adds up rows faster than one after another."""
+
+    def total(self, inputs: Sequence[Any], weights: Int64s, starts: Int64s) -> list[Columns]:
+        """The ring values of each segment of rows: what `lift` gives, added up."""
         ...
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from rekindle.errors import RekindleError
-from rekindle.kernels.accumulators import Accumulator
+from rekindle.kernels.accumulators import Accumulator, Totalling
 from rekindle.traces.arrays import (
     WEIGHT,
     Int64s,
@@ -174,14 +174,17 @@ def state_change(change: Any, layout: TraceLayout, accumulators: Sequence[Accumu
         identity = (identity[0][order], identity[1][order], identity[2][order])
     starts = segment_starts(identity)
     weights = integers(column(WEIGHT))
-    lifted: list[Columns] = [(pa.array(weights),)]
+    lifted: list[Columns] = [(pa.array(np.add.reduceat(weights, starts)),)]
     for accumulator in accumulators:
-        lifted += accumulator.lift([column(name) for name in accumulator.inputs], weights)
-    if len(starts) < len(weights):
-        lifted = [
-            ring.reduce(columns, starts)
-            for ring, columns in zip(layout.values, lifted, strict=True)
-        ]
+        inputs = [column(name) for name in accumulator.inputs]
+        if isinstance(accumulator, Totalling):
+            lifted += accumulator.total(inputs, weights, starts)
+            continue
+        found = accumulator.lift(inputs, weights)
+        if len(starts) < len(weights):
+            rings = accumulator.values("")
+            found = [ring.reduce(one, starts) for ring, one in zip(rings, found, strict=True)]
+        lifted += found
     kept = np.flatnonzero(~is_zero(layout, lifted))
     if len(kept) < len(starts):
         lifted = [tuple(take(values, kept) for values in columns) for columns in lifted]

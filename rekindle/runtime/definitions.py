@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Aggregate, Fix, Term
+from rekindle.calculus.terms import Fix, Term, UnionAll
 from rekindle.calculus.text import parse as parse_term
 from rekindle.calculus.text import to_text_with_table
 from rekindle.errors import DefinitionError, UnsupportedError
@@ -29,6 +29,7 @@ from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.incremental.policies.choice import Policy
 from rekindle.incremental.policies.joins import Refusal
 from rekindle.incremental.policies.view_tree import factorise
+from rekindle.runtime.model_terms import sums_terms
 from rekindle.runtime.models import ModelSpec, with_categories
 from rekindle.runtime.recursion import Fixpoint, Loop, fixed_point
 from rekindle.runtime.state import ViewEntry
@@ -55,14 +56,16 @@ class Definitions:
     def of_model(self, name: str, query: str, spec: ModelSpec) -> tuple[ViewEntry, Term]:
         """The entry and term of a model's sums; over joins they follow a view tree if one can."""
         spec = with_categories(spec, self.schema_of(query, {}))
-        entry, term = self.of_sql(name, spec.sums.query(query))
-        entry = replace(entry, model=spec)
-        if _aggregates(term) > len(spec.sums.parts):
-            return entry, term  # One of the query's own may be compared: it must not be rounded.
-        try:
-            return self.under(Policy.VIEW_TREE, entry, term, rounding=True)
-        except UnsupportedError:
-            return entry, term
+        spec = replace(spec, query=query)
+        sql = spec.sums.query(query)
+        frame = self._resolved(sql)
+        arithmetic = SparkArithmetic(self._catalyst, self._translator, rounding=True)
+        rows = self._translated(self._resolved(spec.sums.rows(query)))
+        parts = sums_terms(spec.sums, rows, self._schema(name, frame), arithmetic)
+        term = UnionAll(tuple(part.term for part in parts))
+        policy = Policy.VIEW_TREE if any(p.follows_a_tree for p in parts) else Policy.FIRST_ORDER
+        entry = self._stored(name, frame, term, sql=sql)
+        return replace(entry, model=spec, policy=policy), term
 
     def of_frame(self, name: str, frame: DataFrame) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as a DataFrame over `db.table(...)`."""
@@ -148,17 +151,16 @@ class Definitions:
                 detail=f"this is Spark {self._catalyst.spark.version}",
                 hint="open the database with that version, or drop the view and create it again",
             )
+        if entry.model is not None:
+            return self.of_model(entry.name, entry.model.query, entry.model)[1]
         again, term = self.of_sql(entry.name, entry.sql)
-        rounding = entry.model is not None
-        return self.under(entry.policy, again, term, rounding=rounding)[1]
+        return self.under(entry.policy, again, term)[1]
 
-    def under(
-        self, policy: Policy, entry: ViewEntry, term: Term, *, rounding: bool = False
-    ) -> tuple[ViewEntry, Term]:
+    def under(self, policy: Policy, entry: ViewEntry, term: Term) -> tuple[ViewEntry, Term]:
         """The view with the integrals that a policy asks for; refuses one that has no use."""
         if policy is Policy.FIRST_ORDER:
             return entry, term
-        arithmetic = SparkArithmetic(self._catalyst, self._translator, rounding=rounding)
+        arithmetic = SparkArithmetic(self._catalyst, self._translator)
         found = factorise(term, arithmetic)
         refusals = [d.outcome.reason for d in found.decisions if isinstance(d.outcome, Refusal)]
         if len(refusals) == len(found.decisions):
@@ -206,8 +208,11 @@ class Definitions:
     def _entry(
         self, name: str, frame: DataFrame, *, sql: str | None, plan: str | None
     ) -> tuple[ViewEntry, Term]:
-        term = self._translator.translate_query(optimise(self._catalyst, frame)).term
+        term = self._translated(frame)
         return self._stored(name, frame, term, sql=sql, plan=plan), term
+
+    def _translated(self, frame: DataFrame) -> Term:
+        return self._translator.translate_query(optimise(self._catalyst, frame)).term
 
     def _stored(
         self,
@@ -303,10 +308,6 @@ class Definitions:
             return alias.apply(MARK + name, local)
 
         return self._catalyst.transform(plan, mark)
-
-
-def _aggregates(term: Term) -> int:
-    return isinstance(term, Aggregate) + sum(map(_aggregates, term.children))
 
 
 def _check_same_types(name: str, before: StructType, after: StructType) -> None:

@@ -83,8 +83,8 @@ class Sums:
         single: list[Columns] = [(), *((name,) for name in self.categories)]
         return (*(single if self.monomials else ()), *combinations(self.categories, 2))
 
-    def query(self, rows: str) -> str:
-        """The view over the rows of a query; one with a NULL in a column is left out."""
+    def rows(self, query: str) -> str:
+        """The numbers and then the categories of a query's rows, of those that have no NULL."""
         used = [_quoted(name) for name in (*self.numbers, *self.categories)]
         split = len(self.numbers)
         columns = [
@@ -92,8 +92,16 @@ class Sums:
         ]
         columns += [f"{name} AS k{i}" for i, name in enumerate(used[split:])]
         present = " AND ".join(f"{name} IS NOT NULL" for name in used)
-        given = f"SELECT {', '.join(columns)} FROM ({rows}) WHERE {present}"
+        return f"SELECT {', '.join(columns)} FROM ({query}) WHERE {present}"
+
+    def query(self, rows: str) -> str:
+        """The view over the rows of a query."""
+        given = self.rows(rows)
         return " UNION ALL ".join(self._part(i, part, given) for i, part in enumerate(self.parts))
+
+    def products(self, part: Columns) -> list[tuple[int, ...]]:
+        """The numbers that are multiplied and summed in a part, none of them for the count."""
+        return [(), *(tuple(map(self.numbers.index, each)) for each in self._summed(part))]
 
     def cofactor(self, rows: Iterable[Row]) -> Cofactor[Entry]:
         """The cofactor that the rows of the view are."""

@@ -63,6 +63,8 @@ class ModelSpec:
     penalty: float = 0.0
     degree: int = 1
     categorical: tuple[str, ...] = ()
+    query: str = ""
+    """Whose rows it is learned from."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -72,6 +74,7 @@ class ModelSpec:
             "penalty": self.penalty,
             "degree": self.degree,
             "categorical": list(self.categorical),
+            "query": self.query,
         }
 
     @classmethod
@@ -85,6 +88,7 @@ class ModelSpec:
             data["penalty"],
             data.get("degree", 1),
             tuple(data.get("categorical", ())),
+            data["query"],
         )
 
     @property

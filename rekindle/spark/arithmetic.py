@@ -65,12 +65,12 @@ class SparkArithmetic:
 
     def present(self, value: Scalar, schema: Schema) -> Scalar:
         """1 or 0."""
-        return self._made([value], schema, lambda v: F.isnotnull(v).cast("bigint"))
+        return self.made([value], schema, lambda v: F.isnotnull(v).cast("bigint"))
 
     def or_zero(self, value: Scalar, schema: Schema) -> Scalar:
         """The value or zero, whole numbers as bigint."""
         type_ = _payload_type(value.type)
-        return self._made([value], schema, lambda v: F.coalesce(v.cast(type_), _zero(type_)))
+        return self.made([value], schema, lambda v: F.coalesce(v.cast(type_), _zero(type_)))
 
     def product(self, factors: Sequence[Scalar], schema: Schema) -> Scalar | None:
         """The product, unless Spark would cut its scale."""
@@ -80,7 +80,7 @@ class SparkArithmetic:
                 first = first * factor
             return first
 
-        found = self._made(factors, schema, multiplied)
+        found = self.made(factors, schema, multiplied)
         scales = [_scale(factor.type) for factor in factors]
         return found if _scale(found.type) == sum(scales) else None
 
@@ -96,7 +96,7 @@ class SparkArithmetic:
             assert total is not None
             return total
 
-        return self._made([summand for _, summand in summands], schema, added)
+        return self.made([summand for _, summand in summands], schema, added)
 
     def partial_sum(self, name: str, payload: Scalar) -> Measure:
         """Spark's sum of a payload, kept as a linear accumulator."""
@@ -124,13 +124,14 @@ class SparkArithmetic:
 
     def equal(self, left: Scalar, right: Scalar, schema: Schema) -> Scalar:
         """SQL's =."""
-        return self._made([left, right], schema, lambda a, b: a == b)
+        return self.made([left, right], schema, lambda a, b: a == b)
 
     # ---- expressions -----------------------------------------------------------------------
 
-    def _made(
+    def made(
         self, operands: Sequence[Scalar], schema: Schema, build: Callable[..., SparkColumn]
     ) -> CatalystScalar:
+        """What Spark's functions build from scalars over rows of a schema."""
         attributes = self._attributes(schema)
         made = build(*self._columns(operands, attributes))
         (expression,) = self._catalyst.analysed([made], attributes)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from rekindle.calculus.bodies import Measures
+from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import AggregateFunction, Body, Measure
@@ -29,6 +30,7 @@ from rekindle.kernels.accumulators import (
 from rekindle.kernels.aggregate import aggregate_layout
 from rekindle.kernels.extremes import Extremes
 from rekindle.kernels.moments import Comoments, Moments
+from rekindle.kernels.polynomials import SumPolynomials
 from rekindle.kernels.regroup import MOMENT
 from rekindle.kernels.sums import (
     AverageDecimal,
@@ -96,6 +98,9 @@ def _accumulator(measure: Measure, inputs: tuple[str, ...]) -> Accumulator:
             return BooleanExtreme(inputs, Extreme.LEAST)
         case AggregateFunction.ANY:
             return BooleanExtreme(inputs, Extreme.GREATEST)
+        case AggregateFunction.POLYNOMIALS:
+            assert isinstance(measure.finish, Polynomials)
+            return SumPolynomials(inputs, measure.finish)
     raise RekindleError(f"{measure.function.value} has no accumulator")
 
 
@@ -103,6 +108,11 @@ def _buffer_decimal(measure: Measure) -> tuple[int, int]:
     """Precision and scale of the sum in Spark's buffer."""
     buffer = data_type(type_text(_finish(measure).inputs[0].dataType()))
     return int(getattr(buffer, "precision")), int(getattr(buffer, "scale"))  # noqa: B009
+
+
+def _buffers(measure: Measure) -> int:
+    """How many buffer columns the result is made from."""
+    return 1 if isinstance(measure.finish, Polynomials) else len(_finish(measure).inputs)
 
 
 def _finish(measure: Measure) -> CatalystScalar:
@@ -146,9 +156,7 @@ _EXTREMES = {
 def buffer_names(group: Group) -> list[str]:
     """The buffer columns that Spark's last expressions read; some accumulators know more."""
     return [
-        f"b{i}_{j}"
-        for i, measure in enumerate(group.measures)
-        for j in range(len(_finish(measure).inputs))
+        f"b{i}_{j}" for i, measure in enumerate(group.measures) for j in range(_buffers(measure))
     ]
 
 

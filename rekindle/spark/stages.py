@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Call, Column, Literal, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.circuit.nodes import Arrangement, Constant, Group, Keeping, Nulls, Recur, Table, View
@@ -152,6 +153,11 @@ class Lowering:
         ]
         for measure in stage.measures:
             finish = measure.finish
+            if isinstance(finish, Polynomials):
+                vector = self.catalyst.attribute(measure.name, measure.type)
+                attributes.append(vector)
+                outputs.append(Output(f"c{len(outputs)}", vector, measure.type))
+                continue
             if not isinstance(finish, CatalystScalar):
                 raise RekindleError(f"Spark cannot finish the aggregate {measure.name}")
             # Two sums may share one expression: each reads buffers of its own.

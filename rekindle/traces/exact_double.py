@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rekindle.traces.arrays import Booleans, Doubles, Int64s, single_chunk
@@ -34,9 +35,12 @@ _MANTISSA = 53
 _NAN, _PLUS_INFINITY, _MINUS_INFINITY = 0, 2, 4  # each with a carry place above it
 _FIRST = 8
 _LOWEST_EXPONENT = -72 * _BITS  # below the last bit of a product of two subnormals
-_PLACES = 168
+PLACES = 168
 _DENSE_LIMIT = 2**22
 _DIGITS_FOR_TWO_DOUBLES = 5
+_ALIGNED_DIGITS = 4
+
+Matrix = npt.NDArray[np.float64]
 
 
 class Terms(NamedTuple):
@@ -115,6 +119,43 @@ def of_products(x: Doubles, y: Doubles, weights: Int64s) -> list[Terms]:
         return [*terms, *_specials(np.where(finite, 0.0, x * y), weights)]
 
 
+def of_sums(x: Matrix, weights: Int64s, starts: Int64s) -> list[Terms]:
+    """The weighted rows of a matrix, added up in segments; a row of terms for each element.
+
+    The numbers of a column are of similar size as a rule. Aligned to the largest of them they are
+    three digits each, and digits of one place add up as integers. What does not fit into these is
+    added one by one.
+    """
+    check_weights(weights)
+    width = x.shape[1]
+    finite = np.isfinite(x)
+    exponents = np.frexp(np.where(finite, x, 0.0))[1].astype(np.int64)
+    exponents[~finite | (x == 0.0)] = _LOWEST_EXPONENT
+    first = (exponents.max(axis=0) - _LOWEST_EXPONENT) // _BITS
+    unit = first * _BITS + _LOWEST_EXPONENT
+    fits = finite & (exponents - _MANTISSA >= unit - (_ALIGNED_DIGITS - 1) * _BITS)
+    rest = np.ldexp(np.where(fits, x, 0.0), -unit.astype(np.int32))
+    elements = np.arange(len(starts) * width)
+    terms: list[Terms] = []
+    for turn in range(_ALIGNED_DIGITS):
+        digits = np.trunc(rest)
+        rest = np.ldexp(rest - digits, _BITS)
+        product = digits.astype(np.int64) * weights[:, None]
+        for offset, half in enumerate((product & _MASK, product >> _BITS)):
+            added = np.add.reduceat(half, starts, axis=0).reshape(-1)
+            place = np.tile(_FIRST + first - turn + offset, len(starts))
+            terms.append(Terms(elements, place, added & _MASK))
+            terms.append(Terms(elements, place + 1, added >> _BITS))
+    row, column = np.nonzero(~fits & (x != 0.0))
+    if len(row):
+        element = (np.searchsorted(starts, row, side="right") - 1) * width + column
+        terms += [
+            each._replace(row=element[each.row])
+            for each in of_doubles(x[row, column], weights[row])
+        ]
+    return terms
+
+
 def scaled(terms: Terms, factor: Doubles, weight: int) -> list[Terms]:
     """Finite sums times the finite `factor[row]` times a small `weight`."""
     mantissa, exponent = _decompose(factor)
@@ -135,7 +176,8 @@ def collect(rows: int, terms: Iterable[Terms]) -> Any:
         if len(parts) == 1
         else (np.concatenate(column) for column in zip(*parts, strict=True))
     )
-    present = np.bincount(place, minlength=_PLACES) > 0
+    # One place more than is used, for a carry.
+    present = np.bincount(place, minlength=int(place.max(initial=0)) + 2) > 0
     present[1:] |= present[:-1]
     places = np.flatnonzero(present)
     width = len(places)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import RekindleError
@@ -45,6 +46,8 @@ def dump(catalyst: Catalyst, value: object) -> str:
     """The text of an opaque part of a term."""
     if isinstance(value, Relation):
         return json.dumps({"relation": base64.b64encode(value.data).decode()})
+    if isinstance(value, Polynomials):
+        return json.dumps({"polynomials": value.monomials})
     for name, form in _FORMS.items():
         if type(value) is form.kind:
             return _dump(catalyst, name, form, value)
@@ -56,6 +59,10 @@ def load(catalyst: Catalyst, text: str) -> object:
     data = json.loads(text)
     if "relation" in data:
         return Relation(base64.b64decode(data["relation"]))
+    if "polynomials" in data:
+        return Polynomials(
+            tuple(tuple((i, element) for i, element in each) for each in data["polynomials"])
+        )
     form = _FORMS[data["form"]]
     objects = catalyst.deserialise(base64.b64decode(data["java"]))
     values: dict[str, Any] = {name: objects.pop(0) for name in form.single}

@@ -1,0 +1,229 @@
+"""Many sums of products over a join, as one vector that follows a view tree.
+
+The sums that a model needs are the elements of one ring value (the cofactor ring, and its like of
+higher degree). A view of the tree has them in one column: for each product, as far as it concerns
+the leaves under the view, the sum over those leaves. Where two views are joined, both vectors stay
+side by side; they are multiplied where a variable is summed out, element by element, each product
+being one element of each vector. So a join that is kept has as many numbers as its parts together,
+and not as many as their products.
+
+    γ[Σ (1, x, y, x·y)](R(k, x) ⋈ S(k, y))
+      = γ[r₀·s₀, r₁·s₀, r₀·s₁, r₁·s₁](γ[k; r = Σ (1, x)](R) ⋈ γ[k; s = Σ (1, y)](S))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from rekindle.calculus.polynomials import Factor, Monomial, Polynomials
+from rekindle.calculus.scalars import Column, Literal, Scalar
+from rekindle.calculus.terms import Aggregate, AggregateFunction, Join, Map, Measure, Term
+from rekindle.incremental.policies.arithmetic import Arithmetic
+from rekindle.incremental.policies.hypergraph import Relation
+from rekindle.incremental.policies.joins import JoinQuery, Refusal, recognise
+from rekindle.incremental.policies.orders import find_order
+from rekindle.incremental.policies.trees import Tree, View, pairings, view_tree
+
+VECTOR = "array<double>"
+Product: TypeAlias = tuple[int, ...]
+"""Columns that are multiplied, by their positions; one may occur twice."""
+_Part: TypeAlias = tuple[tuple[int, int], ...]
+"""A product as factors of leaves, (leaf, factor), in order."""
+
+
+def summed(
+    rows: Term,
+    keys: Sequence[tuple[str, Scalar]],
+    products: Sequence[Product],
+    arithmetic: Arithmetic,
+) -> Term:
+    """The keys, and the vector of the sums of the products; along a view tree if `rows` is a join.
+
+    Columns that occur in products are doubles that are never NULL.
+    """
+    used = sorted({position for product in products for position in product})
+    single = [
+        Measure(f"x{i}", AggregateFunction.SUM, (Column(i, "double", False),), "double")
+        for i in used
+    ]
+    query = recognise(Aggregate(rows, tuple(keys), tuple(single)), arithmetic)
+    parts = _parts(query, used, products)
+    if isinstance(query, Refusal) or isinstance(parts, Refusal):
+        return _directly(rows, keys, products)
+    tree = view_tree(find_order(query.hypergraph), query.hypergraph)
+    root = _Builder(query, parts).root(tree)
+    named = [(name, root.column(root.variables[v])) for (name, _), v in _paired(keys, query)]
+    return Map(root.term, (*named, ("sums", root.column(root.vectors[0].position))))
+
+
+def _paired(
+    keys: Sequence[tuple[str, Scalar]], query: JoinQuery
+) -> Iterable[tuple[tuple[str, Scalar], str]]:
+    return zip(keys, query.keys, strict=True)
+
+
+def _directly(
+    rows: Term, keys: Sequence[tuple[str, Scalar]], products: Sequence[Product]
+) -> Aggregate:
+    used = sorted({position for product in products for position in product})
+    place = {position: i for i, position in enumerate(used)}
+    monomials = [tuple((place[i], None) for i in product) for product in products]
+    columns = tuple(Column(i, "double", False) for i in used)
+    return Aggregate(rows, tuple(keys), (_measure(columns, monomials),))
+
+
+def _measure(columns: tuple[Column, ...], monomials: Sequence[Monomial]) -> Measure:
+    polynomials = Polynomials(tuple(monomials))
+    return Measure(
+        "sums",
+        AggregateFunction.POLYNOMIALS,
+        columns,
+        VECTOR,
+        nullable=False,
+        text=polynomials.text,
+        finish=polynomials,
+    )
+
+
+def _parts(
+    query: JoinQuery | Refusal, used: Sequence[int], products: Sequence[Product]
+) -> list[_Part] | Refusal:
+    """The products as factors of the leaves; refused where a column is a sum over two leaves."""
+    if isinstance(query, Refusal):
+        return query
+    factors: dict[int, _Part] = {}
+    for position, measure in zip(used, query.measures, strict=True):
+        match measure.sums:
+            case ((1, component),):
+                factors[position] = tuple(sorted(component))
+            case _:
+                return Refusal(f"'{measure.measure.name}' is a sum over several leaves")
+    return [tuple(sorted(f for i in product for f in factors[i])) for product in products]
+
+
+@dataclass(frozen=True, slots=True)
+class _Vector:
+    """A column with the sums over some leaves; `elements` says of which part each one is."""
+
+    position: int
+    leaves: frozenset[int]
+    elements: Mapping[_Part, int]
+
+    def moved(self, position: int) -> _Vector:
+        return replace(self, position=position)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A term with variables, vectors of the leaves that were summed, and factors of the others."""
+
+    term: Term
+    leaves: frozenset[int]
+    variables: Mapping[str, int]
+    vectors: tuple[_Vector, ...]
+    factors: Mapping[tuple[int, int], int]
+
+    def column(self, position: int, offset: int = 0) -> Column:
+        found = self.term.schema.fields[position]
+        return Column(offset + position, found.type, found.nullable)
+
+    def named(self, variables: Iterable[str]) -> tuple[tuple[str, Scalar], ...]:
+        return tuple((name, self.column(self.variables[name])) for name in variables)
+
+
+class _Builder:
+    """Builds the views of one query."""
+
+    def __init__(self, query: JoinQuery, parts: Sequence[_Part]) -> None:
+        self._query = query
+        self._parts = parts
+        self._positions = {leaf.name: i for i, leaf in enumerate(query.leaves)}
+
+    def root(self, tree: View) -> _Rows:
+        rows = self._joined(tree)
+        return self._aggregated(rows, rows.named(tree.key), tree.key, self._parts)
+
+    def _rows(self, tree: Tree) -> _Rows:
+        if isinstance(tree, Relation):
+            return self._leaf(self._positions[tree.name])
+        rows = self._joined(tree)
+        wanted = dict.fromkeys(_within(part, rows.leaves) for part in self._parts)
+        # Without a key there would be a row over no input; a constant stands in for it.
+        named = rows.named(tree.key) or (("one", Literal(1, "int")),)
+        return self._aggregated(rows, named, tree.key, list(wanted))
+
+    def _leaf(self, position: int) -> _Rows:
+        leaf = self._query.leaves[position]
+        width = len(leaf.variables)
+        factors = {(position, i): width + i for i in range(leaf.factors)}
+        variables = {name: i for i, name in enumerate(leaf.variables)}
+        return _Rows(leaf.term, frozenset((position,)), variables, (), factors)
+
+    def _joined(self, view: View) -> _Rows:
+        first, *others = pairings(view)
+        rows = self._rows(first.child)
+        for pairing in others:
+            rows = self._pair(rows, self._rows(pairing.child), pairing.needed)
+        return rows
+
+    def _pair(self, left: _Rows, right: _Rows, needed: frozenset[str]) -> _Rows:
+        """Two views joined, with the variables that are still needed and all of their numbers."""
+        shared = [name for name in left.variables if name in right.variables]
+        width = len(left.term.schema)
+        joined = Join(
+            left.term,
+            right.term,
+            tuple(left.column(left.variables[name]) for name in shared),
+            tuple(right.column(right.variables[name]) for name in shared),
+        )
+        outputs: list[tuple[str, Scalar]] = []
+        variables: dict[str, int] = {}
+        vectors: list[_Vector] = []
+        factors: dict[tuple[int, int], int] = {}
+        for rows, offset in ((left, 0), (right, width)):
+            for name, position in rows.variables.items():
+                if name in needed and name not in variables:
+                    variables[name] = len(outputs)
+                    outputs.append((name, rows.column(position, offset)))
+            for vector in rows.vectors:
+                vectors.append(vector.moved(len(outputs)))
+                outputs.append((f"sums{len(outputs)}", rows.column(vector.position, offset)))
+            for factor, position in rows.factors.items():
+                factors[factor] = len(outputs)
+                outputs.append((f"factor{len(outputs)}", rows.column(position, offset)))
+        term = Map(joined, tuple(outputs) or (("one", Literal(1, "int")),))
+        return _Rows(term, left.leaves | right.leaves, variables, tuple(vectors), factors)
+
+    def _aggregated(
+        self,
+        rows: _Rows,
+        named: tuple[tuple[str, Scalar], ...],
+        key: Sequence[str],
+        parts: Sequence[_Part],
+    ) -> _Rows:
+        """Variables that are not in the key summed out, and the numbers multiplied."""
+        columns = [rows.column(vector.position) for vector in rows.vectors]
+        columns += [rows.column(position) for position in rows.factors.values()]
+        places = {factor: len(rows.vectors) + i for i, factor in enumerate(rows.factors)}
+        monomials = [self._monomial(part, rows.vectors, places) for part in parts]
+        term = Aggregate(rows.term, named, (_measure(tuple(columns), monomials),))
+        elements = {part: i for i, part in enumerate(parts)}
+        vector = _Vector(len(named), rows.leaves, elements)
+        variables = {name: i for i, name in enumerate(key)}
+        return _Rows(term, rows.leaves, variables, (vector,), {})
+
+    @staticmethod
+    def _monomial(
+        part: _Part, vectors: Sequence[_Vector], places: Mapping[tuple[int, int], int]
+    ) -> Monomial:
+        found: list[Factor] = [
+            (i, vector.elements[_within(part, vector.leaves)]) for i, vector in enumerate(vectors)
+        ]
+        found += [(places[factor], None) for factor in part if factor in places]
+        return tuple(found)
+
+
+def _within(part: _Part, leaves: frozenset[int]) -> _Part:
+    return tuple(factor for factor in part if factor[0] in leaves)

@@ -1,0 +1,88 @@
+"""The accumulator of `Polynomials`: a vector of sums of products, multiplied as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rekindle.calculus.polynomials import Polynomials
+from rekindle.errors import RekindleError
+from rekindle.kernels.accumulators import counted, valid_rows
+from rekindle.traces.arrays import Int64s, single_chunk
+from rekindle.traces.exact_double import Matrix
+from rekindle.traces.exact_vector import ExactVector
+from rekindle.traces.values import Columns, ValueColumns
+
+
+@dataclass(frozen=True)
+class SumPolynomials:
+    """Sums of products of numbers and elements of vectors. Buffer: the vector of them.
+
+    A product is rounded, once for each of its factors but the first; the sum of the products is
+    exact. A row with a NULL among its arguments adds nothing.
+    """
+
+    inputs: tuple[str, ...]
+    polynomials: Polynomials
+
+    @property
+    def buffer_types(self) -> tuple[Any, ...]:
+        return (pa.list_(pa.float64()),)
+
+    def values(self, prefix: str) -> tuple[ValueColumns, ...]:
+        return (self._ring(prefix),)
+
+    def lift(self, inputs: Sequence[Any], weights: Int64s) -> list[Columns]:
+        weights = counted(valid_rows(inputs), weights)
+        return [self._ring("").lift(self._products(inputs, len(weights)), weights)]
+
+    def total(self, inputs: Sequence[Any], weights: Int64s, starts: Int64s) -> list[Columns]:
+        weights = counted(valid_rows(inputs), weights)
+        return [self._ring("").total(self._products(inputs, len(weights)), weights, starts)]
+
+    def buffers(self, values: Sequence[Columns]) -> list[Any]:
+        matrix = self._ring("").nearest(values[0][0])
+        rows, width = matrix.shape
+        offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(width)
+        return [pa.ListArray.from_arrays(pa.array(offsets), pa.array(matrix.reshape(-1)))]
+
+    def _ring(self, name: str) -> ExactVector:
+        return ExactVector(name, len(self.polynomials.monomials))
+
+    def _products(self, inputs: Sequence[Any], rows: int) -> Matrix:
+        """The products, a row of a matrix for each row."""
+        given = [_matrix(single_chunk(column), rows) for column in inputs]
+        # The factor that stands for none is a column of ones, before all others.
+        base = np.concatenate([np.ones((rows, 1)), *given], axis=1)
+        first = np.cumsum([1, *(matrix.shape[1] for matrix in given)])
+        found: Matrix = np.ones((rows, len(self.polynomials.monomials)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for turn in self._turns:
+                places = [0 if f is None else int(first[f[0]]) + (f[1] or 0) for f in turn]
+                found = found * base[:, places]
+        return found
+
+    @cached_property
+    def _turns(self) -> list[list[tuple[int, int | None] | None]]:
+        """The first factors of all products, the second ones, and so on."""
+        monomials = self.polynomials.monomials
+        most = max(map(len, monomials), default=0)
+        return [[m[i] if i < len(m) else None for m in monomials] for i in range(most)]
+
+
+def _matrix(column: Any, rows: int) -> npt.NDArray[np.float64]:
+    """Numbers as one column, vectors as many; NULLs are anything, their rows do not count."""
+    if pa.types.is_list(column.type):
+        if column.null_count:
+            raise RekindleError("internal error: a vector of sums is NULL")
+        found: Matrix = column.flatten().to_numpy(zero_copy_only=False).reshape(rows, -1)
+        return found
+    filled = column.fill_null(0.0) if column.null_count else column
+    numbers: Matrix = filled.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    return numbers.reshape(rows, 1)
