@@ -398,6 +398,7 @@ class AggregateFunction(enum.Enum):
     COMOMENTS = "comoments"
     ALL = "all"
     ANY = "any"
+    RING = "ring"
     LEAST = "least"
     GREATEST = "greatest"
     OTHER = "other"
