@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.cloudpickle import dumps
 from pyspark.sql import Column
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import DataType
 
 from rekindle.algebra.groups import Group
@@ -46,6 +46,6 @@ def ring_sum(
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
         return stored.load().result((row, 1) for row in rows)
 
-    function = carrying(total, stored)
-    made: Callable[..., Column] = arrow_udf(function, returns, ArrowUDFType.GROUPED_AGG)  # type: ignore[call-overload]
+    # The annotations of `total` tell Spark that it is an aggregate.
+    made: Callable[..., Column] = arrow_udf(carrying(total, stored), returns)  # type: ignore[call-overload]
     return made
