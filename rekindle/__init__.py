@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from rekindle.runtime.database import Database, connect
     from rekindle.runtime.recursion import fixpoint
     from rekindle.runtime.ring_queries import agca
+    from rekindle.runtime.ring_sums import ring_sum
     from rekindle.runtime.transaction import Transaction
 
-__all__ = ["Database", "RekindleError", "Transaction", "agca", "connect", "fixpoint"]
+__all__ = ["Database", "RekindleError", "Transaction", "agca", "connect", "fixpoint", "ring_sum"]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -25,6 +26,7 @@ _HOMES = {
     "agca": "rekindle.runtime.ring_queries",
     "connect": "rekindle.runtime.database",
     "fixpoint": "rekindle.runtime.recursion",
+    "ring_sum": "rekindle.runtime.ring_sums",
 }
 
 

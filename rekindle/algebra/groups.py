@@ -149,6 +149,22 @@ class ProductRing(ProductGroup[V, W]):
         return self.left.multiply(left[0], right[0]), self.right.multiply(left[1], right[1])
 
 
+def multiple(group: Group[V], value: V, times: int) -> V:
+    """value + … + value, or its inverse where `times` is negative; in log₂ |times| additions.
+
+    >>> multiple(INTEGERS, 5, -3)
+    -15
+    """
+    if times < 0:
+        value, times = group.negate(value), -times
+    found = group.zero
+    while times:
+        if times % 2:
+            found = group.add(found, value)
+        value, times = (group.add(value, value), times // 2) if times > 1 else (value, 0)
+    return found
+
+
 def total(monoid: Monoid[V], values: Iterable[V]) -> V:
     """The sum Σ of `values`, zero when there are none.
 

@@ -36,6 +36,7 @@ from typing import Any, TypeAlias, assert_never
 
 from rekindle.algebra.groups import INTEGERS
 from rekindle.algebra.relational import distinct, equi_join, filter_rows, flat_map, map_rows
+from rekindle.algebra.ring_sums import RingSum
 from rekindle.algebra.zset import ZSet
 from rekindle.calculus.bodies import EvaluableBody, Measures
 from rekindle.calculus.generators import EvaluableGenerator
@@ -347,6 +348,10 @@ _WIDTHS: Mapping[AggregateFunction, int] = {
 
 def _ring_value(measure: Measure, members: Sequence[tuple[Row, int]]) -> tuple[Any, ...]:
     """The sum of the components of the rows whose arguments are all present, by weight."""
+    if measure.function is AggregateFunction.RING:
+        function = _sum_in_ring(measure)
+        value = function.total(members)
+        return (value != function.group.zero, value)
     if isinstance(measure.finish, Polynomials):
         products = measure.finish.products
         components: Callable[..., tuple[Any, ...]] = lambda *row: (1, *products(row))  # noqa: E731
@@ -363,6 +368,8 @@ def _ring_value(measure: Measure, members: Sequence[tuple[Row, int]]) -> tuple[A
 
 def _finished(measure: Measure, value: tuple[Any, ...]) -> Any:
     """The measure's result: its own `finish` of the ring value, or the usual last step."""
+    if measure.function is AggregateFunction.RING:
+        return _sum_in_ring(measure).finish(value[1])
     if measure.finish is not None:
         if not callable(measure.finish):
             raise DefinitionError(
@@ -391,6 +398,12 @@ def _finished(measure: Measure, value: tuple[Any, ...]) -> Any:
             return bool(sums[0] != 0)
         case _:
             raise DefinitionError(f"{measure.function.value} has no ring value")
+
+
+def _sum_in_ring(measure: Measure) -> RingSum[Any]:
+    if not isinstance(measure.finish, RingSum):
+        raise DefinitionError(f"the sum of '{measure.name}' is one that only Spark can do")
+    return measure.finish
 
 
 def _quotient(value: Any, count: int) -> Any:

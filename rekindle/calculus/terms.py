@@ -400,6 +400,7 @@ class AggregateFunction(enum.Enum):
     ALL = "all"
     ANY = "any"
     POLYNOMIALS = "polynomials"
+    RING = "ring"
     LEAST = "least"
     GREATEST = "greatest"
     OTHER = "other"

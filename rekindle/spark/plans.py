@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from rekindle.algebra.ring_sums import StoredSum
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Column
@@ -19,6 +20,7 @@ from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import wraps_around
 from rekindle.frontends.spark_sql.jvm import type_text
+from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum
 from rekindle.frontends.spark_sql.scalars import CatalystScalar
 from rekindle.kernels.accumulators import (
     Accumulator,
@@ -32,6 +34,7 @@ from rekindle.kernels.extremes import Extremes
 from rekindle.kernels.moments import Comoments, Moments
 from rekindle.kernels.polynomials import SumPolynomials
 from rekindle.kernels.regroup import MOMENT
+from rekindle.kernels.ring_sums import SumInRing
 from rekindle.kernels.sums import (
     AverageDecimal,
     AverageDouble,
@@ -46,7 +49,7 @@ from rekindle.spark.generate import generated
 from rekindle.spark.local_plan import LocalPlan, LocalPlans
 from rekindle.spark.segment import Channel, Segment
 from rekindle.spark.stages import WEIGHT, Generated, Lowered, Lowering
-from rekindle.spark.types import data_type, payload_schema
+from rekindle.spark.types import arrow_type, data_type, payload_schema
 from rekindle.spark.vectors import COMPARED
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.values import Weight
@@ -101,6 +104,9 @@ def _accumulator(measure: Measure, inputs: tuple[str, ...]) -> Accumulator:
         case AggregateFunction.POLYNOMIALS:
             assert isinstance(measure.finish, Polynomials)
             return SumPolynomials(inputs, measure.finish)
+        case AggregateFunction.RING if isinstance(measure.finish, CatalystRingSum):
+            stored = StoredSum.parse(measure.finish.sum)
+            return SumInRing(inputs, stored, arrow_type(data_type(measure.type)))
     raise RekindleError(f"{measure.function.value} has no accumulator")
 
 

@@ -18,6 +18,7 @@ import xxhash
 from rekindle.traces.arrays import IDENTITY, KEY, single_chunk
 from rekindle.traces.exact_double import ExactDouble
 from rekindle.traces.exact_vector import ExactVector
+from rekindle.traces.ring_values import RingValues
 from rekindle.traces.values import Columns, ValueColumns, Weight, WideInteger
 
 IDENTITY_FIELDS = tuple(pa.field(name, pa.int64()) for name in (KEY, *IDENTITY))
@@ -92,6 +93,8 @@ def value_from_json(data: Mapping[str, Any]) -> ValueColumns:
             return ExactDouble(data["name"])
         case "exact_vector":
             return ExactVector(data["name"], data["width"])
+        case "ring":
+            return RingValues(data["name"], base64.b64decode(data["group"]))
         case kind:
             raise ValueError(f"unknown kind of ring values: {kind}")
 

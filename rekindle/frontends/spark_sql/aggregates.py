@@ -9,9 +9,12 @@ ordered trace; every other aggregate is computed by Spark from the rows of the t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from rekindle.algebra.ring_sums import StoredSum
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.terms import AggregateFunction, Measure, Values
 from rekindle.errors import UnsupportedError
@@ -26,6 +29,7 @@ from rekindle.frontends.spark_sql.jvm import (
     type_text,
 )
 from rekindle.frontends.spark_sql.ordering import nulls_last, prefix
+from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum, carried
 from rekindle.frontends.spark_sql.scalars import scalar
 
 if TYPE_CHECKING:
@@ -72,6 +76,9 @@ def measure_of(
     function = call.aggregateFunction()
     if _is_linear(simple_name(function), function):
         return _linear(translator, call, inputs, name)
+    stored = carried(function)
+    if stored is not None and option(call.filter()) is None and not call.isDistinct():
+        return _in_ring(translator, call, inputs, name, stored)
     return whole_of(translator, call, inputs, name, keys)
 
 
@@ -129,6 +136,31 @@ def _linear(
         text=f"{kind}/{_evaluation_mode(function)}:{finish.text}",
         finish=finish,
         values=_values(call),
+    )
+
+
+def _in_ring(
+    translator: Translator,
+    call: JavaObject,
+    inputs: Sequence[JavaObject],
+    name: str,
+    stored: StoredSum,
+) -> Measure:
+    catalyst = translator.catalyst
+    function = call.aggregateFunction()
+    type_ = type_text(function.dataType())
+    result = catalyst.attribute("result", type_)
+    plain = scalar(catalyst, result, [result])
+    digest = hashlib.sha256(stored.text.encode()).hexdigest()[:20]
+    shown = {f.name: getattr(plain, f.name) for f in fields(plain)}
+    return Measure(
+        name=name,
+        function=AggregateFunction.RING,
+        arguments=tuple(translator.scalar(child, inputs) for child in items(function.children())),
+        type=type_,
+        nullable=bool(function.nullable()),
+        text=f"ring:{digest}",
+        finish=CatalystRingSum(**shown, sum=stored.text),
     )
 
 

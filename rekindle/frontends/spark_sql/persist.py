@@ -20,6 +20,7 @@ from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.bodies import CatalystAggregate, CatalystTop, CatalystWindow
 from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
+from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum
 from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScalar
 
 
@@ -34,6 +35,7 @@ class _Form:
 
 _FORMS: Mapping[str, _Form] = {
     "scalar": _Form(CatalystScalar, ("expression",), ("inputs",)),
+    "ring sum": _Form(CatalystRingSum, ("expression",), ("inputs",)),
     "generator": _Form(CatalystGenerator, ("expression",), ("inputs",)),
     "evaluation": _Form(CatalystEvaluation, (), ("expressions", "results", "inputs")),
     "aggregate": _Form(CatalystAggregate, ("expression",), ("inputs",)),

@@ -66,14 +66,25 @@ def _moments(cofactor: Cofactor[N], names: Sequence[str]) -> _Moments:
     n = cofactor.count
     if n <= 0:
         raise DefinitionError("there are no rows to learn from")
-    sums, products = cofactor.sums, cofactor.products
-    places = range(len(sums))
-    scatter = [
-        [float((n * products[i][j] - sums[i] * sums[j]) / n) for j in places] for i in places
-    ]
-    means = np.array([float(value / n) for value in sums])
-    squares = np.array([float(products[i][i]) for i in places])
-    return _Moments(float(n), means, np.array(scatter).reshape(len(sums), len(sums)), squares)
+    size = len(names)
+    scatter = np.zeros((size, size))
+    for i, row in enumerate(cofactor.products):
+        for j, product in enumerate(row[: i + 1]):
+            about = _about_means(product, cofactor.sums[i], cofactor.sums[j], n)
+            scatter[i, j] = scatter[j, i] = about
+    means = np.array([float(value / n) for value in cofactor.sums])
+    squares = np.array([float(cofactor.products[i][i]) for i in range(size)])
+    return _Moments(float(n), means, scatter, squares)
+
+
+def _about_means(product: N, one: N, other: N, n: N) -> float:
+    """Σxy − Σx·Σy/n, rounded once. As whole numbers: fractions would be reduced at each step."""
+    p, q = product.as_integer_ratio()
+    a, b = one.as_integer_ratio()
+    c, d = other.as_integer_ratio()
+    rows, parts = n.as_integer_ratio()
+    common = b * d * rows
+    return (p * common - q * a * c * parts) / (q * common)
 
 
 def linear_model(

@@ -1,0 +1,61 @@
+"""Sums in a ring that a user defined: `RingSum` as an accumulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rekindle.algebra.ring_sums import StoredSum
+from rekindle.errors import EvaluationError
+from rekindle.traces.arrays import Int64s
+from rekindle.traces.ring_values import RingValues
+from rekindle.traces.values import Columns, ValueColumns
+
+
+@dataclass(frozen=True, slots=True)
+class SumInRing:
+    """finish(Σ lift(x, y...)) over rows without a NULL. Buffer: the result."""
+
+    inputs: tuple[str, ...]
+    sum: StoredSum
+    type: Any
+
+    @property
+    def buffer_types(self) -> tuple[Any, ...]:
+        return (self.type,)
+
+    def values(self, prefix: str) -> tuple[ValueColumns, ...]:
+        return (self._values(prefix),)
+
+    def lift(self, inputs: Sequence[Any], weights: Int64s) -> list[Columns]:
+        function = self.sum.load()
+        rows = zip(*(column.to_pylist() for column in inputs), strict=True)
+        pairs = zip(rows, weights.tolist(), strict=True)
+        with _explained("a row cannot be added to a ring sum"):
+            return [self._values("").encoded(function.lifted(row, weight) for row, weight in pairs)]
+
+    def buffers(self, values: Sequence[Columns]) -> list[Any]:
+        finish = self.sum.load().finish
+        with _explained(f"the last step of a ring sum gives no {self.type}"):
+            found = [finish(value) for value in self._values("").decoded(values[0])]
+            return [pa.array(found, self.type)]
+
+    def _values(self, prefix: str) -> RingValues:
+        return RingValues(f"{prefix}_ring", self.sum.group)
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Whatever a user's function raises, as an error of the step."""
+    try:
+        yield
+    except Exception as error:
+        raise EvaluationError(
+            what,
+            detail=f"{type(error).__name__}: {error}",
+            hint="`lift` takes the columns of a row, `finish` gives a value of the type `returns`",
+        ) from error
