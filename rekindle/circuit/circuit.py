@@ -297,17 +297,19 @@ class Circuit:
         """I(a) ⋈ Δb, Δa ⋈ z⁻¹(I(b)), or Δa ⋈ Δb."""
         side = Side.RIGHT if isinstance(left, Integrate | Delay) else Side.LEFT
         ours, theirs = (left, join.left_keys), (right, join.right_keys)
-        (change, keys), (against, other) = (
-            (ours, theirs) if side is Side.LEFT else (theirs, ours)
-        )
+        (change, keys), (against, other) = (ours, theirs) if side is Side.LEFT else (theirs, ours)
+        form = self._form(_integrand(against))
+        match against:
+            case Delay():
+                moment, held = Moment.BEFORE, self._arranged(form, other)
+            case Integrate():
+                moment, held = Moment.AFTER, self._arranged(form, other)
+            case _:
+                moment, held = Moment.DURING, self._add(Routed(form, other))
         node = HalfJoin(
             change=self._by(change, keys),
-            against=(
-                self._arranged(self._form(_integrand(against)), other)
-                if isinstance(against, Integrate | Delay)
-                else self._add(Routed(self._form(against), other))
-            ),
-            moment=Moment.BEFORE if isinstance(against, Delay) else Moment.AFTER,
+            against=held,
+            moment=moment,
             change_side=side,
             schema=join.schema,
         )

@@ -27,10 +27,11 @@ def fingerprint(*parts: object) -> str:
 
 
 class Moment(enum.Enum):
-    """Which integral a half of a join reads: z⁻¹(I(x)) or I(x)."""
+    """What a half of a join reads of its other side: z⁻¹(I(x)), I(x), or Δx alone."""
 
     BEFORE = "before"
     AFTER = "after"
+    DURING = "during"
 
 
 class Side(enum.Enum):
@@ -154,7 +155,7 @@ class Routed:
 class HalfJoin:
     """A product of a change and an integral: Δa ⋈ z⁻¹(I(b)), I(a) ⋈ Δb.
 
-    A join's change is the sum of two of them. Against what is only routed it is Δa ⋈ Δb.
+    A join's change is the sum of two of them. With the moment `during` it is Δa ⋈ Δb.
     """
 
     change: str

@@ -26,11 +26,12 @@ from rekindle.circuit.nodes import (
     Group,
     HalfJoin,
     Indexed,
-    Keeping,
+    Indexing,
     Moment,
     Node,
     Recur,
     Regroup,
+    Routed,
     Table,
     Variable,
     View,
@@ -48,7 +49,13 @@ from rekindle.kernels.join import join_batches, join_schema
 from rekindle.kernels.regroup import MOMENT, group_schema, touched_groups
 from rekindle.spark.frames import Examination, Frames, spark_schema, sum_of, to_arrow
 from rekindle.spark.inline import SIDES, InlineStep, constant_rows, empty_results, write_table
-from rekindle.spark.plans import Plans, accumulators_of, output_columns, with_positional_names
+from rekindle.spark.plans import (
+    Plans,
+    accumulators_of,
+    merged_column,
+    output_columns,
+    with_positional_names,
+)
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
 from rekindle.traces.partition import KEY_LOW, KeyRange
@@ -99,7 +106,9 @@ class DistributedStep:
                 continue
             started = time.perf_counter()
             run = self._visit(node)
-            if run is not None:
+            if isinstance(node, Routed):
+                result.passing.update(() if run is None else run.paths)
+            elif run is not None:
                 result.runs[node.id] = run
             result.nodes[node.id] = NodeStep(
                 read,
@@ -135,10 +144,11 @@ class DistributedStep:
 
     def _visit(self, node: Node) -> Run | None:
         match node:
-            case Arrangement() | View() | Group() | Recur():
+            case Arrangement() | Routed() | View() | Group() | Recur():
                 return self._write_form(node)
             case HalfJoin():
-                self._note(node.id, self._rows.get(node.change, 0))
+                if self._integral(node).rows:
+                    self._note(node.id, self._rows.get(node.change, 0))
                 return None
             case Deduplicate() | Regroup():
                 self._note(node.id, self._rows.get(node.arrangement, 0))
@@ -156,7 +166,7 @@ class DistributedStep:
         if rows:
             self._rows[key] = rows
 
-    def _write_form(self, node: Arrangement | View | Group | Recur) -> Run | None:
+    def _write_form(self, node: Arrangement | Routed | View | Group | Recur) -> Run | None:
         parts: list[DataFrame] = []
         rows = 0
         for branch in node.form.branches:
@@ -195,7 +205,7 @@ class DistributedStep:
 
     def _write(
         self,
-        node: Keeping,
+        node: Indexing,
         frame: DataFrame,
         rows: int,
         examine: Examination = iter,
@@ -208,13 +218,13 @@ class DistributedStep:
     def _partial(self, node: Group, frame: DataFrame) -> DataFrame:
         """Accumulators summed up batch by batch before rows are sent to their partition."""
         layout = self._plans.layout(node)
-        accumulators = accumulators_of(node)
+        accumulators, merged = accumulators_of(node), merged_column(node)
 
         def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 if batch.num_rows:
                     change = pa.Table.from_batches([batch])
-                    yield from state_change(change, layout, accumulators).to_batches()
+                    yield from state_change(change, layout, accumulators, merged).to_batches()
 
         return frame.mapInArrow(sum_up, spark_schema(layout.schema))
 
@@ -222,7 +232,7 @@ class DistributedStep:
 
     def _output(self, node: Node) -> DataFrame:
         match node:
-            case Table() | Constant() | Arrangement() | View() | Recur():
+            case Table() | Constant() | Arrangement() | Routed() | View() | Recur():
                 return self._changed(node)
             case HalfJoin():
                 return self._joined(node)
@@ -246,9 +256,7 @@ class DistributedStep:
 
         This holds when a view is first filled too: the integral is then this step's change.
         """
-        before = self._context.traces[node.against]
-        added = self._changes.get(node.against) if node.moment is Moment.AFTER else None
-        trace = sum_of(before, added)
+        trace = self._integral(node)
         if not trace.rows:
             return self._nothing(node)
         written = self._changes[node.change]
@@ -264,6 +272,19 @@ class DistributedStep:
 
         rows = self._rows[node.change] + trace.rows // 100
         return self._frames.run_kernel(kernel, named, self._frames.partitions(rows))
+
+    def _integral(self, node: HalfJoin) -> Trace:
+        """What the change of a join is paired with."""
+        changed = self._changes.get(node.against)
+        match node.moment:
+            case Moment.BEFORE:
+                return self._context.traces[node.against]
+            case Moment.AFTER:
+                return sum_of(self._context.traces[node.against], changed)
+            case Moment.DURING:
+                nothing = Trace(self._plans.layout(self._indexed(node.against)))
+                return nothing if changed is None else changed
+        assert_never(node.moment)
 
     def _nothing(self, node: HalfJoin) -> DataFrame:
         change, against = (self._indexed(key) for key in (node.change, node.against))

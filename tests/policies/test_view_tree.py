@@ -25,12 +25,12 @@ from rekindle.calculus.terms import (
 from rekindle.calculus.text import to_text
 from rekindle.errors import DefinitionError
 from rekindle.incremental.pipeline import derive
+from rekindle.incremental.policies.decisions import Factorised
 from rekindle.incremental.policies.joins import JoinQuery
 from rekindle.incremental.policies.orders import find_order, parse_order
 from rekindle.incremental.policies.payloads import Builder
 from rekindle.incremental.policies.payloads import Rows as BuiltRows
 from rekindle.incremental.policies.trees import View, view_tree
-from rekindle.incremental.policies.decisions import Factorised
 from rekindle.incremental.policies.view_tree import factorise, follow_order
 from rekindle.incremental.reference import recompute, run
 from tests.calculus.strategies import QUICK

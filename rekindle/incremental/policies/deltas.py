@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from rekindle.incremental.policies.hypergraph import Hypergraph, Relation
+from rekindle.incremental.policies.hypergraph import Hypergraph
 
 MAXIMUM_LEAVES = 6
 """Of a clique of n leaves each of 2ⁿ parts is a view."""
@@ -101,7 +101,11 @@ def higher_order_deltas(query: Hypergraph) -> Deltas:
 
     >>> print(higher_order_deltas(Hypergraph.of("A", R="A B", S="B C", T="C D")))
     M(T)[C] += ΔT
+    M(S)[B, C] += ΔS
     M(S, T)[B] += ΔS · M(T)[C] + ΔT · M(S)[B, C]′
+    M(R)[A, B] += ΔR
+    M(R, S)[A, C] += ΔR · M(S)[B, C] + ΔS · M(R)[A, B]′
+    M(R, S, T)[A] += ΔR · M(S, T)[B] + ΔS · M(R)[A, B]′ · M(T)[C] + ΔT · M(R, S)[A, C]′
     """
     return _Search(query).deltas()
 
@@ -141,9 +145,7 @@ class _Search:
         lookups.sort(key=lambda lookup: bound.isdisjoint(lookup.part.key))
         return Delta(relation, tuple(lookups))
 
-    def _components(
-        self, relations: Sequence[str], bound: frozenset[str]
-    ) -> list[tuple[str, ...]]:
+    def _components(self, relations: Sequence[str], bound: frozenset[str]) -> list[tuple[str, ...]]:
         """The relations, those together that share a variable which is not bound."""
         waiting, found = list(relations), []
         while waiting:

@@ -162,9 +162,7 @@ class _Compiler:
             rows = self._looked_up(rows, lookup, needed, delta.relation)
         return rows
 
-    def _looked_up(
-        self, rows: Rows, lookup: Lookup, needed: frozenset[str], relation: str
-    ) -> Rows:
+    def _looked_up(self, rows: Rows, lookup: Lookup, needed: frozenset[str], relation: str) -> Rows:
         number, kept = self._kept[lookup.part]
 
         def joined(part: Term) -> Rows:

@@ -41,10 +41,10 @@ def factorise(term: Term, arithmetic: Arithmetic, plan: Plan = follow_best_order
 
     def build(query: JoinQuery, _: Aggregate) -> Built | Refusal:
         tree = plan(query)
-        found = tree if isinstance(tree, Refusal) else tree_term(query, tree, arithmetic)
-        if isinstance(tree, Refusal) or isinstance(found, Refusal):
-            return tree if isinstance(tree, Refusal) else found
-        return Built(found, tree)
+        if isinstance(tree, Refusal):
+            return tree
+        found = tree_term(query, tree, arithmetic)
+        return found if isinstance(found, Refusal) else Built(found, tree)
 
     return apply_policy(term, arithmetic, build)
 
