@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -23,7 +24,9 @@ from rekindle.calculus.terms import (
 )
 from rekindle.calculus.text import parse, to_text_with_table
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import Arrangement, Group, HalfJoin, Moment, Routed, Table
+from rekindle.circuit.costs import ChangeSize, Course, parts
+from rekindle.circuit.explain import explain
+from rekindle.circuit.nodes import Arrangement, Group, HalfJoin, Keeping, Moment, Routed, Table
 from rekindle.errors import DefinitionError
 from rekindle.incremental.pipeline import derive, intermediate_streams
 from rekindle.incremental.policies.decisions import Factorised
@@ -65,7 +68,7 @@ def triggered(term: Term) -> Factorised:
 
 
 @given(join_terms(), transactions())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_triggers_give_the_changes_of_the_query(
     term: Aggregate, changes: dict[str, list[Rows]]
 ) -> None:
@@ -235,6 +238,37 @@ def test_state_and_work_do_not_grow_with_the_join() -> None:
     assert run(derive(term), changes, 1) == [ZSet.from_rows([(8000,)])]
     sizes = [len(run(each, changes, 1)[0]) for each in integrals(derive(term))]
     assert max(sizes) == 1
+
+
+def test_explain_shows_what_is_kept_and_what_only_passes() -> None:
+    circuit = circuit_of(q=triggered(r_s_t()).term)
+    found = explain(circuit, circuit.names["q"], {})
+    kinds = Counter(node.kind for node in found.nodes)
+    # Δs · M(r) is computed once, for M(r, s) and for the result.
+    assert (kinds["arrangement"], kinds["route"], kinds["half join"]) == (6, 2, 7)
+    assert "this step's rows by c, not kept" in str(found)
+    assert "half 1 of 2" not in str(found)
+    assert "</svg>" in found.svg()
+
+
+def test_a_join_of_two_changes_is_shown_as_one() -> None:
+    term = triggered(Aggregate(joined(TRIANGLE, (R, S, T)), (), (COUNT,))).term
+    circuit = Circuit()
+    for source in (R, S, T):
+        circuit.table(Table(source.name, source.schema, (), ""))
+    circuit.view("q", derive(term), term.schema)
+    moments = Counter(n.moment for n in circuit.nodes.values() if isinstance(n, HalfJoin))
+    assert moments[Moment.DURING] == 1
+    assert "against the change of" in str(explain(circuit, circuit.names["q"], {}))
+
+
+def test_a_change_of_everything_is_rebuilt_and_one_row_is_followed() -> None:
+    circuit = circuit_of(q=triggered(r_s_t()).term)
+    stored = {key: 100_000 for key, node in circuit.nodes.items() if isinstance(node, Keeping)}
+    table = circuit.names["r"]
+    for rows, course in ((90_000, Course.REBUILD), (1, Course.FOLLOW)):
+        (part,) = parts(circuit, {table: ChangeSize(rows, -rows)}, stored, {})
+        assert part.course is course
 
 
 # ---- what is refused ---------------------------------------------------------------------------

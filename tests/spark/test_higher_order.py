@@ -81,8 +81,10 @@ def test_every_step_gives_what_spark_gives(db: Database, placement: str) -> None
         tx.delete("s", [(2, 2, 4)])
         tx.delete("t", [(1, 2)])
         tx.insert("t", [(1, 2)])
+    db.take("rebuilt")
     db.sql("DELETE FROM r WHERE a = 1")
     check()
+    db.take("followed")
     db.sql("DELETE FROM r")
     check()
     for name in (first, *others):
