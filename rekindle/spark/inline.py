@@ -217,8 +217,8 @@ class InlineStep:
 
     def _join(self, node: HalfJoin) -> pa.Table | None:
         change = self._changes.get(node.change)
-        reader = self._against(node)
-        if change is None or reader is None:
+        reader = None if change is None else self._against(node)
+        if reader is None:
             return None
         tables = []
         rows = 0
