@@ -41,7 +41,7 @@ from rekindle.algebra.zset import ZSet
 from rekindle.calculus.bodies import EvaluableBody, Measures
 from rekindle.calculus.generators import EvaluableGenerator
 from rekindle.calculus.polynomials import Polynomials
-from rekindle.calculus.scalars import Evaluable, Row, Scalar
+from rekindle.calculus.scalars import Evaluable, Literal, Row, Scalar
 from rekindle.calculus.terms import (
     Aggregate,
     AggregateFunction,
@@ -65,6 +65,7 @@ from rekindle.calculus.terms import (
     SemiJoin,
     Source,
     Term,
+    Triggered,
     UnionAll,
     Values,
 )
@@ -132,6 +133,8 @@ def apply_operator(operator: Term, inputs: Sequence[Rows]) -> Rows:
             if operator.stamped:
                 return _at_every_stamp(operator, inputs[0])
             return _per_group(operator, inputs[0])
+        case Triggered():
+            return inputs[0]
         case _:
             assert_never(operator)
 
@@ -275,7 +278,7 @@ def _measured(measure: Measure, members: Sequence[Row]) -> Any:
     if measure.values is Values.DISTINCT:
         arguments = list(dict.fromkeys(arguments))
     if measure.function.is_linear:
-        return _finished(measure, _ring_value(measure, [(row, 1) for row in arguments]))
+        return _finished(measure, _ring_value(measure, [(row, 1, 1) for row in arguments]))
     present = [row for row in arguments if None not in row]
     first: list[Any] = [row[0] for row in present if row]
     match measure.function:
@@ -310,12 +313,15 @@ def _aggregate(operator: Aggregate, rows: Rows) -> Rows:
     for row, weight in rows:
         groups.setdefault(key(row), []).append((row, weight))
 
+    merged = Literal(1, "bigint") if operator.merged is None else _evaluable(operator.merged)
+
     def result(group: Row, members: list[tuple[Row, int]]) -> Row | None:
+        rows = [(row, weight, merged.evaluate(row)) for row, weight in members]
         values = [
-            _ring_value(measure, [(function(row), weight) for row, weight in members])
+            _ring_value(measure, [(function(row), weight, stands) for row, weight, stands in rows])
             for measure, function in zip(operator.measures, arguments, strict=True)
         ]
-        size = sum(weight for _, weight in members)
+        size = sum(weight * stands for _, weight, stands in rows)
         if operator.keys and size == 0 and not any(any(value) for value in values):
             return None
         return group + tuple(map(_finished, operator.measures, values))
@@ -346,11 +352,14 @@ _WIDTHS: Mapping[AggregateFunction, int] = {
 }
 
 
-def _ring_value(measure: Measure, members: Sequence[tuple[Row, int]]) -> tuple[Any, ...]:
-    """The sum of the components of the rows whose arguments are all present, by weight."""
+def _ring_value(measure: Measure, members: Sequence[tuple[Row, int, int]]) -> tuple[Any, ...]:
+    """The sum of the components of the rows whose arguments are all present, by weight.
+
+    A row may stand for several, which its first component counts.
+    """
     if measure.function is AggregateFunction.RING:
         function = _sum_in_ring(measure)
-        value = function.total(members)
+        value = function.total([(arguments, weight) for arguments, weight, _ in members])
         return (value != function.group.zero, value)
     if isinstance(measure.finish, Polynomials):
         products = measure.finish.products
@@ -359,9 +368,9 @@ def _ring_value(measure: Measure, members: Sequence[tuple[Row, int]]) -> tuple[A
     else:
         components = _COMPONENTS[measure.function]
         total = (0,) * _WIDTHS[measure.function]
-    for arguments, weight in members:
+    for arguments, weight, stands in members:
         if None not in arguments:
-            row = components(*arguments)
+            row = (stands, *components(*arguments)[1:])
             total = tuple(t + weight * c for t, c in zip(total, row, strict=True))
     return total
 

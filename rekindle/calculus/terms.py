@@ -10,6 +10,7 @@ change is derived (`rekindle.incremental`): no list of operators exists anywhere
 | per key  | f(x+Δx) − f(x) on the keys that Δx touches | Distinct, Aggregate, PerGroup          |
 | derived  | that of its definition (`derived.py`)      | SemiJoin, OuterJoin, mixed Aggregate   |
 | scope    | the same with one more time (`stamps.py`)  | Fix                                    |
+| given    | what the node's own triggers compute       | Triggered                              |
 
 Nodes are frozen, and an ill-typed node cannot be built: a constructor raises `DefinitionError`.
 DBSP, section 4.2 and table 1.
@@ -36,6 +37,7 @@ class Linearity(enum.Enum):
     PER_KEY = "per key"
     DERIVED = "derived"
     SCOPE = "recursive scope"
+    GIVEN = "given"
 
 
 class Positivity(enum.Enum):
@@ -414,6 +416,10 @@ class AggregateFunction(enum.Enum):
         )
 
 
+MERGEABLE = (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVERAGE)
+"""The aggregates whose ring value is a number of rows, and sums over them."""
+
+
 class Values(enum.Enum):
     """Which values of its arguments an aggregate sees: those of all rows, or each once."""
 
@@ -452,11 +458,16 @@ class Aggregate:
     Grouping is null-safe: NULL keys form a group. Without keys there is one group, which exists
     over an empty input too, as in SQL. With measures that are not linear it is a derived operator:
     a join of simpler ones on the keys.
+
+    Where `merged` is given, the input is aggregated in part already: a row stands for as many rows
+    as this bigint says, and the arguments of its sums are sums over them. Whether a group exists,
+    and how many values a sum has, follow from that number and not from weights.
     """
 
     child: Term
     keys: tuple[tuple[str, Scalar], ...]
     measures: tuple[Measure, ...]
+    merged: Scalar | None = None
 
     positivity = Positivity.POSITIVE
 
@@ -473,6 +484,11 @@ class Aggregate:
         for measure in self.measures:
             for argument in measure.arguments:
                 _check_references(argument, width, f"the aggregate '{measure.name}'")
+        if self.merged is not None:
+            _check_references(self.merged, width, "the number of merged rows")
+            for measure in self.measures:
+                if measure.function not in MERGEABLE or measure.values is not Values.ALL:
+                    raise DefinitionError(f"'{measure.name}' cannot be merged from partial sums")
 
     @property
     def children(self) -> tuple[Term, ...]:
@@ -588,6 +604,69 @@ class Fix:
         return self.bodies[self.output].schema
 
 
+class Reading(enum.Enum):
+    """What a source inside a trigger stands for."""
+
+    CHANGE = "change"
+    """The change of a leaf."""
+    GIVEN = "given"
+    """What an earlier trigger gives."""
+    BEFORE = "before"
+    """The integral of what an earlier trigger gives, without this transaction."""
+    AFTER = "after"
+    """The same with this transaction."""
+
+
+def reading(of: Reading, number: int, schema: Schema) -> Source:
+    """The source by which a trigger reads leaf or trigger `number`."""
+    return Source(f"{of.value} {number}", schema)
+
+
+def read_by(source: Source) -> tuple[Reading, int]:
+    """What a source inside a trigger reads.
+
+    >>> read_by(reading(Reading.BEFORE, 3, Schema.of(x="int")))
+    (<Reading.BEFORE: 'before'>, 3)
+    """
+    word, _, number = source.name.partition(" ")
+    return Reading(word), int(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Triggered:
+    """A term whose change is given: it means `meaning`, and `triggers` compute how that changes.
+
+    A trigger denotes a change, computed from changes of the leaves and from integrals of what
+    triggers before it give (`Reading`). An aggregate inside a trigger denotes the change of its
+    result. The last trigger gives the change of the meaning.
+    """
+
+    meaning: Term
+    leaves: tuple[Term, ...]
+    triggers: tuple[Term, ...]
+
+    linearity = Linearity.GIVEN
+    positivity = Positivity.POSITIVE
+
+    def __post_init__(self) -> None:
+        if not self.triggers or self.triggers[-1].schema.types != self.meaning.schema.types:
+            raise DefinitionError("the last trigger must give rows of the term that it changes")
+        for number, trigger in enumerate(self.triggers):
+            for name, schema in sources(trigger).items():
+                read, place = read_by(Source(name, schema))
+                known = self.leaves if read is Reading.CHANGE else self.triggers[:number]
+                if place >= len(known) or known[place].schema.types != schema.types:
+                    raise DefinitionError(f"trigger {number} cannot read '{name}'")
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.meaning, *self.leaves)
+
+    @property
+    def schema(self) -> Schema:
+        return self.meaning.schema
+
+
 Term: TypeAlias = (
     Source
     | Constant
@@ -603,6 +682,7 @@ Term: TypeAlias = (
     | Aggregate
     | PerGroup
     | Fix
+    | Triggered
 )
 
 
@@ -623,6 +703,8 @@ def with_children(term: Term, children: tuple[Term, ...]) -> Term:
         case Fix(), _:
             count = len(term.bodies)
             return replace(term, bodies=children[:count], seeds=children[count:])
+        case Triggered(), (meaning, *leaves):
+            return replace(term, meaning=meaning, leaves=tuple(leaves))
     raise DefinitionError(f"{type(term).__name__} does not take {len(children)} inputs")
 
 

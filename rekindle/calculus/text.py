@@ -20,8 +20,11 @@ The grammar of a line, where `!` after a type means that NULL cannot occur:
     join [on SCALAR = SCALAR, ...] [where SCALAR]
     semijoin ANSWER CONDITION [or CONDITION ...]
     outerjoin PADDED [on SCALAR = SCALAR, ...] [where SCALAR]
-    aggregate [by NAME = SCALAR, ...] [compute MEASURE, ...]
+    aggregate [by NAME = SCALAR, ...] [compute MEASURE, ...] [merge SCALAR]
     pergroup [by POSITION, ...] [first COUNT of POSITION] BODY
+    triggered over COUNT
+
+The inputs of `triggered` are its meaning, that many leaves, and then its triggers.
 
     CONDITION  always [on SCALAR = SCALAR, ...] [where SCALAR] [left SCALAR] [right SCALAR]
     BODY       measures (NAME: TYPE, ...) compute MEASURE, ... | body @0
@@ -72,6 +75,7 @@ from rekindle.calculus.terms import (
     SemiJoin,
     Source,
     Term,
+    Triggered,
     UnionAll,
     Values,
 )
@@ -133,7 +137,8 @@ class _Printer:
 
     def lines(self, term: Term, depth: int) -> Iterator[str]:
         yield _INDENT * depth + self.head(term)
-        for child in term.children:
+        triggers = term.triggers if isinstance(term, Triggered) else ()
+        for child in (*term.children, *triggers):
             yield from self.lines(child, depth + 1)
 
     def head(self, term: Term) -> str:
@@ -167,7 +172,12 @@ class _Printer:
             case Aggregate():
                 keys = self.named(term.keys)
                 measures = ", ".join(map(self.measure, term.measures))
-                return _words("aggregate", _clause("by", keys), _clause("compute", measures))
+                return _words(
+                    "aggregate",
+                    _clause("by", keys),
+                    _clause("compute", measures),
+                    self.optional("merge", term.merged),
+                )
             case PerGroup():
                 first = "" if term.first is None else f"{term.first.rows} of {term.first.column}"
                 return _words(
@@ -181,6 +191,8 @@ class _Printer:
                 names = ", ".join(map(_name, term.names))
                 seeds = "from seeds" if term.seeds else ""
                 return _words("fix", names, seeds, f"give {term.output} within {term.limit}")
+            case Triggered():
+                return f"triggered over {len(term.leaves)}"
             case _:
                 assert_never(term)
 
@@ -576,7 +588,8 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
         case "aggregate":
             keys = line.listed(line.output) if line.accept("by") else ()
             measures = line.listed(line.measure) if line.accept("compute") else ()
-            return 1, lambda child: Aggregate(child, keys, measures)
+            merged = line.optional("merge")
+            return 1, lambda child: Aggregate(child, keys, measures, merged)
         case "fix":
             names = line.listed(line.name)
             seeded = line.accept("from") and line.accept("seeds")
@@ -587,6 +600,12 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
             count = len(names)
             arity = 2 * count if seeded else count
             return arity, lambda *terms: Fix(names, terms[:count], terms[count:], output, limit)
+        case "triggered":
+            line.require("over")
+            width = line.index() + 1
+            return None, lambda meaning, *rest: Triggered(
+                meaning, rest[: width - 1], rest[width - 1 :]
+            )
         case "pergroup":
             stamped = line.accept("stamped")
             positions = line.listed(line.index) if line.accept("by") else ()

@@ -43,6 +43,7 @@ from rekindle.circuit.nodes import (
     Nulls,
     Recur,
     Regroup,
+    Routed,
     Side,
     Table,
     Variable,
@@ -72,6 +73,7 @@ from rekindle.incremental.stream import (
     Sum,
     Update,
 )
+from rekindle.incremental.traversal import joins, share
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ class Circuit:
     nodes: dict[str, Node] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     _forms: dict[int, LinearForm] = field(default_factory=dict, repr=False)
+    _integrated: set[tuple[int, str]] = field(default_factory=set, repr=False)
+    """The streams that joins of the view read an integral of, each with the join's key."""
     _variables: dict[str, str] = field(default_factory=dict, repr=False)
     _scopes: dict[str, Scope] | None = field(default=None, repr=False)
 
@@ -102,9 +106,8 @@ class Circuit:
 
     def view(self, name: str, stream: Stream, schema: Schema) -> View:
         """Add the nodes of a view; what is there already is shared."""
-        self._forms = {}
         self._scopes = None
-        form = self._form(stream)
+        form = self._lowered(stream)
         view = View(name, LinearForm(form.branches, schema))
         self.nodes.setdefault(view.id, view)
         self.names[name] = view.id
@@ -149,6 +152,18 @@ class Circuit:
     def _add(self, node: Node) -> str:
         self.nodes.setdefault(node.id, node)
         return node.id
+
+    def _lowered(self, stream: Stream) -> LinearForm:
+        """The form of a whole stream."""
+        shared = share(stream)
+        self._forms = {}
+        self._integrated = {
+            _by_key(_integrand(side), keys)
+            for join in joins(shared)
+            for side, keys in _sides(join)
+            if isinstance(side, Integrate | Delay)
+        }
+        return self._form(shared)
 
     def _form(self, stream: Stream) -> LinearForm:
         """The stream as a sum of branches over nodes.
@@ -204,13 +219,12 @@ class Circuit:
             Variable(digest, name, fix.schema_of(name) + STAMPED, fix.limit) for name in fix.names
         ]
         if variables[fix.output].recur not in self.nodes:
-            outer, forms = self._variables, self._forms
+            outer, forms, integrated = self._variables, self._forms, self._integrated
             self._variables = {v.name: self._add(v) for v in variables}
             for variable, body in zip(variables, stamped_bodies(fix), strict=True):
-                stream = derive_stamped(body)
-                self._forms = {}
-                self._add(Recur(variable, LinearForm(self._form(stream).branches, variable.schema)))
-            self._variables, self._forms = outer, forms
+                form = self._lowered(derive_stamped(body))
+                self._add(Recur(variable, LinearForm(form.branches, variable.schema)))
+            self._variables, self._forms, self._integrated = outer, forms, integrated
         recur = self.nodes[variables[fix.output].recur]
         fields = enumerate(fix.schema.fields)
         kept = Project(tuple((f.name, Column(i, f.type, f.nullable)) for i, f in fields))
@@ -274,23 +288,28 @@ class Circuit:
                 | terms.SemiJoin()
                 | terms.OuterJoin()
                 | Fix()
+                | terms.Triggered()
             ):
                 raise RekindleError(f"{type(operator).__name__} cannot be applied to a change")
         assert_never(operator)
 
     def _half_join(self, join: Join, left: Stream, right: Stream) -> LinearForm:
-        """I(a) ⋈ Δb, or Δa ⋈ z⁻¹(I(b))."""
-        arranged = {
-            Side.LEFT: self._arrange(_integrand(left), join.left_keys),
-            Side.RIGHT: self._arrange(_integrand(right), join.right_keys),
-        }
+        """I(a) ⋈ Δb, Δa ⋈ z⁻¹(I(b)), or Δa ⋈ Δb."""
         side = Side.RIGHT if isinstance(left, Integrate | Delay) else Side.LEFT
-        against = left if side is Side.RIGHT else right
-        other = Side.LEFT if side is Side.RIGHT else Side.RIGHT
+        ours, theirs = (left, join.left_keys), (right, join.right_keys)
+        (change, keys), (against, other) = (ours, theirs) if side is Side.LEFT else (theirs, ours)
+        form = self._form(_integrand(against))
+        match against:
+            case Delay():
+                moment, held = Moment.BEFORE, self._arranged(form, other)
+            case Integrate():
+                moment, held = Moment.AFTER, self._arranged(form, other)
+            case _:
+                moment, held = Moment.DURING, self._add(Routed(form, other))
         node = HalfJoin(
-            change=arranged[side],
-            against=arranged[other],
-            moment=Moment.BEFORE if isinstance(against, Delay) else Moment.AFTER,
+            change=self._by(change, keys),
+            against=held,
+            moment=moment,
             change_side=side,
             schema=join.schema,
         )
@@ -308,7 +327,9 @@ class Circuit:
                 node: Node = Deduplicate(arrangement, form.schema, operator.stamped)
                 return LinearForm((Branch(self._add(node), form.schema),), form.schema)
             case Aggregate():
-                node = Group(form, operator.keys, operator.measures, operator.schema)
+                node = Group(
+                    form, operator.keys, operator.measures, operator.schema, operator.merged
+                )
                 keys = Schema(operator.schema.fields[: len(operator.keys)])
                 branch = Branch(self._add(node), operator.schema).then(
                     Finish(keys, operator.measures)
@@ -336,8 +357,12 @@ class Circuit:
         )
         return LinearForm((Branch(self._add(node), node.schema),), node.schema)
 
-    def _arrange(self, stream: Stream, keys: tuple[Scalar, ...]) -> str:
-        return self._arranged(self._form(stream), keys)
+    def _by(self, change: Stream, keys: tuple[Scalar, ...]) -> str:
+        """A change by a join's key: kept where a join reads its integral, else routed only."""
+        form = self._form(change)
+        if _by_key(change, keys) in self._integrated:
+            return self._arranged(form, keys)
+        return self._provided(form, keys) or self._add(Routed(form, keys))
 
     def _arranged(
         self,
@@ -348,17 +373,33 @@ class Circuit:
         stamped: bool = False,
     ) -> str:
         """The node whose trace is the form's integral by `keys`, or by the row."""
-        if len(form.branches) == 1 and order is None and not stamped:
-            (branch,) = form.branches
-            node = self.nodes[branch.node]
-            if (
-                isinstance(node, Table | Constant | View)
-                and not branch.stages
-                and branch.sign == 1
-                and is_arranged_by(node, keys)
-            ):
-                return node.id
-        return self._add(Arrangement(form, keys, nulls, order, stamped))
+        provided = None if order is not None or stamped else self._provided(form, keys)
+        return provided or self._add(Arrangement(form, keys, nulls, order, stamped))
+
+    def _provided(self, form: LinearForm, keys: tuple[Scalar, ...] | None) -> str | None:
+        """The table or view whose own contents are the form's integral by `keys`, if one is."""
+        if len(form.branches) != 1:
+            return None
+        (branch,) = form.branches
+        node = self.nodes[branch.node]
+        serves = (
+            isinstance(node, Table | Constant | View)
+            and not branch.stages
+            and branch.sign == 1
+            and is_arranged_by(node, keys)
+        )
+        return node.id if serves else None
+
+
+def _sides(join: Apply) -> tuple[tuple[Stream, tuple[Scalar, ...]], ...]:
+    """The two inputs of a join with their keys."""
+    assert isinstance(join.operator, Join)
+    left, right = join.inputs
+    return (left, join.operator.left_keys), (right, join.operator.right_keys)
+
+
+def _by_key(stream: Stream, keys: tuple[Scalar, ...]) -> tuple[int, str]:
+    return id(stream), ", ".join(key.text for key in keys)
 
 
 def _integrand(stream: Stream) -> Stream:

@@ -25,6 +25,7 @@ from rekindle.circuit.nodes import (
     Node,
     Recur,
     Regroup,
+    Routed,
     Table,
     Variable,
     View,
@@ -79,6 +80,7 @@ def parts(
     `stored` gives the rows of every node that keeps an integral, `fanouts` the rows that a join
     gave for each row of the change when it last ran.
     """
+    stored = _with_passing(circuit, stored, fanouts)
     reached = _reached(circuit, changes)
     moved = {key: size.rows for key, size in changes.items()}
     follow = {node.id: _follow(node, moved, stored, fanouts.get(node.id, 1.0)) for node in reached}
@@ -100,6 +102,19 @@ def parts(
                 int(rebuild) if before else max(rebuild, sum(follow.values())),
             )
         )
+    return found
+
+
+def _with_passing(
+    circuit: Circuit, stored: Mapping[str, int], fanouts: Mapping[str, float]
+) -> dict[str, int]:
+    """Beside what is stored, the rows that pass through routes and joins when all is filled."""
+    found = dict(stored)
+    for node in circuit.nodes.values():
+        if isinstance(node, Routed):
+            found[node.id] = sum(found.get(branch.node, 0) for branch in node.form.branches)
+        elif isinstance(node, HalfJoin):
+            found[node.id] = int(found.get(node.change, 0) * fanouts.get(node.id, 1.0))
     return found
 
 
@@ -139,7 +154,7 @@ def _apart(nodes: Iterable[Node]) -> list[list[Node]]:
 def _follow(node: Node, moved: dict[str, int], stored: Mapping[str, int], fanout: float) -> int:
     """The rows that a node touches to follow; notes in `moved` how many it gives."""
     match node:
-        case Arrangement() | View() | Recur():
+        case Arrangement() | Routed() | View() | Recur():
             rows = touched = sum(moved.get(branch.node, 0) for branch in node.form.branches)
         case Group():
             read = sum(moved.get(branch.node, 0) for branch in node.form.branches)
@@ -179,6 +194,6 @@ def _rebuild(node: Node, stored: Mapping[str, int], scale: float, fanout: float)
             return int(stored.get(node.arrangement, 0) * scale)
         case View():
             return int(stored.get(node.id, 0) * (1 + scale))
-        case _ if isinstance(node, Keeping):
+        case _ if isinstance(node, Keeping | Routed):
             return int(stored.get(node.id, 0) * scale)
     return 0

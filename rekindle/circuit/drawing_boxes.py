@@ -22,6 +22,7 @@ MOST_STAGES = 4
 COLOURS: Mapping[str, str] = {
     "table": "#0f766e",
     "arrangement": "#2563eb",
+    "route": "#475569",
     "half join": "#c2410c",
     "distinct": "#a21caf",
     "group": "#6d28d9",

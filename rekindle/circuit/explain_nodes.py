@@ -29,6 +29,7 @@ from rekindle.circuit.nodes import (
     Node,
     Recur,
     Regroup,
+    Routed,
     Side,
     Table,
     Variable,
@@ -177,11 +178,10 @@ def links_of(node: Node) -> tuple[Link, ...]:
         case Variable():
             return (Link(node.recur, Role.DELAYED),)
         case HalfJoin():
-            integral = Role.BEFORE if node.moment is Moment.BEFORE else Role.AFTER
-            return (Link(node.change, Role.CHANGE), Link(node.against, integral))
+            return (Link(node.change, Role.CHANGE), Link(node.against, _ROLES[node.moment]))
         case Deduplicate() | Regroup():
             return (Link(node.arrangement, Role.CHANGE_AND_BEFORE),)
-        case Arrangement() | Group() | View() | Recur():
+        case Arrangement() | Routed() | Group() | View() | Recur():
             return tuple(
                 Link(
                     source,
@@ -227,7 +227,9 @@ class _Describer:
             self.visit(link.source)
 
     def partner(self, node: HalfJoin) -> str | None:
-        """The other half: sides, roles and moments are all exchanged."""
+        """The other half: sides, roles and moments are all exchanged. A trigger has none."""
+        if node.moment is Moment.DURING:
+            return None
         moment = Moment.AFTER if node.moment is Moment.BEFORE else Moment.BEFORE
         side = Side.RIGHT if node.change_side is Side.LEFT else Side.LEFT
         return self._halves.get((node.against, node.change, moment, side))
@@ -244,7 +246,7 @@ class _Describer:
             why=self.why(node),
             keys=self.keys(node),
             links=links_of(node),
-            fused=_fused(node.form) if isinstance(node, Arrangement | Group | View | Recur) else (),
+            fused=_fused(node.form) if isinstance(node, _FORMED) else (),
             readers=tuple(dict.fromkeys(self._readers[node.id])),
             views=self._views[node.id],
             half=self.half(node) if isinstance(node, HalfJoin) else None,
@@ -261,11 +263,12 @@ class _Describer:
                 return "a constant relation"
             case View():
                 return f"view {' = '.join(self.view_names(node))}"
-            case Arrangement():
+            case Arrangement() | Routed():
                 return f"{self.name(node.id)} {self.key_words(node)}"
             case HalfJoin():
                 half = self.half(node)
-                return f"join {half.join}, half {half.number} of 2: {half.formula}"
+                which = "" if half.partner is None else f", half {half.number} of 2"
+                return f"join {half.join}{which}: {half.formula}"
             case Deduplicate():
                 return f"distinct {self.name(node.arrangement)}"
             case Group():
@@ -292,8 +295,12 @@ class _Describer:
                 return "integral of the output"
             case Arrangement():
                 return f"integral, {'' if node.keys == () else 'indexed '}{self.key_words(node)}"
+            case Routed():
+                return f"this step's rows {self.key_words(node)}, not kept"
             case HalfJoin():
                 change, against = self.reference(node.change), self.reference(node.against)
+                if node.moment is Moment.DURING:
+                    return f"bilinear: change of {change} against the change of {against}"
                 return (
                     f"bilinear: change of {change} against the integral of {against} "
                     f"{node.moment.value} this step"
@@ -336,6 +343,8 @@ class _Describer:
     def half(self, node: HalfJoin) -> Half:
         change, against = f"Δ{_argument(self.name(node.change))}", self.name(node.against)
         integral = f"I({against})" if node.moment is Moment.AFTER else f"z⁻¹I({against})"
+        if node.moment is Moment.DURING:
+            integral = f"Δ{_argument(against)}"
         left = node.change_side is Side.LEFT
         symbol = "⋈" if self.keys(node) else "×"
         sides = (node.change, node.against) if left else (node.against, node.change)
@@ -361,7 +370,7 @@ class _Describer:
             case Regroup():
                 names = self.circuit.nodes[node.arrangement].schema.names
                 return tuple(names[i] for i in node.keys)
-            case Arrangement():
+            case Arrangement() | Routed():
                 return _named(node.keys, node.schema)
             case HalfJoin():
                 return self.keys(self.circuit.nodes[node.against])
@@ -372,7 +381,7 @@ class _Describer:
             case _:
                 assert_never(node)
 
-    def key_words(self, node: Arrangement) -> str:
+    def key_words(self, node: Arrangement | Routed) -> str:
         if node.keys is None:
             return "by the whole row"
         return f"by {', '.join(self.keys(node))}" if node.keys else "without a key"
@@ -392,7 +401,7 @@ class _Describer:
                 return _body(node)
             case View():
                 return self.view_names(node)[0]
-            case Arrangement():
+            case Arrangement() | Routed():
                 return self.form_name(node.form)
             case HalfJoin():
                 return f"join {self.joins[key]}"
@@ -463,9 +472,16 @@ def fused_words(fused: Fused, numbers: Mapping[str, int]) -> str:
     return f"{sign}{of}: {', then '.join(fused.stages) or 'as it is'}"
 
 
+_ROLES: Mapping[Moment, Role] = {
+    Moment.BEFORE: Role.BEFORE,
+    Moment.AFTER: Role.AFTER,
+    Moment.DURING: Role.CHANGE,
+}
+
 _KINDS: Mapping[type[Node], str] = {
     Table: "table",
     Arrangement: "arrangement",
+    Routed: "route",
     HalfJoin: "half join",
     Deduplicate: "distinct",
     Group: "group",
@@ -476,7 +492,13 @@ _KINDS: Mapping[type[Node], str] = {
     Recur: "recursion",
 }
 
+_FORMED = Arrangement | Routed | Group | View | Recur
+"""The nodes that read a linear form."""
+
 _WHY: Mapping[type[Node], str] = {
+    Routed: (
+        "only the change is joined: no join reads what it adds up to, so no state is kept for it"
+    ),
     Table: "the rows of a transaction are the change; they are added to what is stored",
     Arrangement: (
         "an integral is linear: the change is added as one more sorted run, and what is stored "

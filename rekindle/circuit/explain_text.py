@@ -146,7 +146,7 @@ class _Tree:
 
 
 def _titled(node: ExplainedNode) -> str:
-    return f"arrangement {node.label}" if node.kind == "arrangement" else node.label
+    return f"{node.kind} {node.label}" if node.kind in ("arrangement", "route") else node.label
 
 
 def sharing_words(node: ExplainedNode, numbers: Mapping[str, int]) -> str:

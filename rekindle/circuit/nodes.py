@@ -27,10 +27,11 @@ def fingerprint(*parts: object) -> str:
 
 
 class Moment(enum.Enum):
-    """Which integral a half of a join reads: z⁻¹(I(x)) or I(x)."""
+    """What a half of a join reads of its other side: z⁻¹(I(x)), I(x), or Δx alone."""
 
     BEFORE = "before"
     AFTER = "after"
+    DURING = "during"
 
 
 class Side(enum.Enum):
@@ -127,8 +128,35 @@ class Arrangement:
 
 
 @dataclass(frozen=True)
+class Routed:
+    """A change by the `keys` of a join, for this step only: its integral is not kept."""
+
+    form: LinearForm
+    keys: tuple[Scalar, ...]
+
+    linearity = Linearity.LINEAR
+    nulls = Nulls.LEFT_OUT
+    order = None
+
+    @cached_property
+    def id(self) -> str:
+        return "route-" + fingerprint("route", self.form.text, *(key.text for key in self.keys))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.form.nodes
+
+    @property
+    def schema(self) -> Schema:
+        return self.form.schema
+
+
+@dataclass(frozen=True)
 class HalfJoin:
-    """One of the two products of a join's change: Δa ⋈ z⁻¹(I(b)), or I(a) ⋈ Δb."""
+    """A product of a change and an integral: Δa ⋈ z⁻¹(I(b)), I(a) ⋈ Δb.
+
+    A join's change is the sum of two of them. With the moment `during` it is Δa ⋈ Δb.
+    """
 
     change: str
     against: str
@@ -170,12 +198,16 @@ class Deduplicate:
 
 @dataclass(frozen=True)
 class Group:
-    """Accumulators of linear aggregates for each group; gives the old and new buffers."""
+    """Accumulators of linear aggregates for each group; gives the old and new buffers.
+
+    Where `merged` is given, a row stands for that many rows (`terms.Aggregate`).
+    """
 
     form: LinearForm
     keys: tuple[tuple[str, Scalar], ...]
     measures: tuple[Measure, ...]
     schema: Schema
+    merged: Scalar | None = None
 
     linearity = Linearity.PER_KEY
 
@@ -186,7 +218,10 @@ class Group:
             for m in self.measures
         )
         keys = (key.text for _, key in self.keys)
-        return "group-" + fingerprint("group", self.form.text, *keys, "measures", *measures)
+        merged = () if self.merged is None else ("merged", self.merged.text)
+        return "group-" + fingerprint(
+            "group", self.form.text, *keys, "measures", *measures, *merged
+        )
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -299,6 +334,7 @@ Node: TypeAlias = (
     Table
     | Constant
     | Arrangement
+    | Routed
     | HalfJoin
     | Deduplicate
     | Group
@@ -307,9 +343,12 @@ Node: TypeAlias = (
     | Variable
     | Recur
 )
-Indexed: TypeAlias = Table | Constant | Arrangement | View | Recur
+Indexed: TypeAlias = Table | Constant | Arrangement | View | Recur | Routed
+"""The nodes that a join can read."""
 Keeping: TypeAlias = Table | Constant | Arrangement | Group | View | Recur
 """The nodes that keep an integral."""
+Indexing: TypeAlias = Keeping | Routed
+"""The nodes whose change is hashed and sorted by a key."""
 
 
 def is_arranged_by(node: Table | Constant | View, keys: tuple[Scalar, ...] | None) -> bool:

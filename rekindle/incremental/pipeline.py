@@ -9,6 +9,7 @@
        simplify_linear        then each by its class, and by its class alone
        simplify_bilinear
        simplify_per_key
+       follow_triggers
 
 Each step from 4 on maps a circuit on streams of changes to an equal one, which the tests check
 after every step and not only after the last.
@@ -25,6 +26,7 @@ from rekindle.calculus.text import to_text
 from rekindle.incremental.laws.apply_chain_rule import apply_chain_rule
 from rekindle.incremental.laws.eliminate_distincts import eliminate_distincts
 from rekindle.incremental.laws.expand_derived import expand_derived
+from rekindle.incremental.laws.follow_triggers import follow_triggers
 from rekindle.incremental.laws.incrementalise import incrementalise
 from rekindle.incremental.laws.lift import lift
 from rekindle.incremental.laws.simplify_bilinear import simplify_bilinear
@@ -42,6 +44,7 @@ STEPS: tuple[Step, ...] = (
     simplify_linear,
     simplify_bilinear,
     simplify_per_key,
+    follow_triggers,
 )
 """The steps on circuits, after `eliminate_distincts` and `lift`."""
 
@@ -86,9 +89,19 @@ def trace_steps(term: Term) -> list[tuple[str, str]]:
         ("eliminate_distincts", to_text(rewritten)),
         ("lift", stream_text(lift(rewritten))),
         *_expansion(lift(rewritten)),
-        *((name, stream_text(stream)) for name, stream in intermediate_streams(term)),
+        *_changing(intermediate_streams(term)),
         *(step for fix in _recursions(rewritten) for step in _scope(fix)),
     ]
+
+
+def _changing(streams: tuple[tuple[str, Stream], ...]) -> Iterator[tuple[str, str]]:
+    """The steps on circuits as text; that of triggers only where there are any."""
+    shown = ""
+    for name, stream in streams:
+        text = stream_text(stream)
+        if name != follow_triggers.__name__ or text != shown:
+            yield name, text
+        shown = text
 
 
 def _recursions(term: Term) -> Iterator[Fix]:

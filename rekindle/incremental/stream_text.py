@@ -32,6 +32,7 @@ from rekindle.calculus.terms import (
     SemiJoin,
     Source,
     Term,
+    Triggered,
     UnionAll,
 )
 from rekindle.incremental.stream import (
@@ -139,5 +140,7 @@ def operator_symbol(operator: Term) -> str:
             return f"group[{keys}; {_shown(operator.body)}]"
         case Fix():
             return f"μ[{', '.join(operator.names)}]"
+        case Triggered():
+            return f"triggers[{', '.join(operator.schema.names)}]"
         case _:
             assert_never(operator)

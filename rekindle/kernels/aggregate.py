@@ -86,14 +86,15 @@ def aggregate_change(
     reader: TraceReader,
     accumulators: Sequence[Accumulator],
     existence: Existence = Existence.WITH_ROWS,
+    merged: str | None = None,
 ) -> Aggregated:
     """The change of state and of output; `reader` is the state before, in `aggregate_layout`.
 
     `change` has one row per input row, in any order: the group's identity and payload, `_weight`,
     and the input columns that the accumulators name. The output has `_weight`, the group payload
-    and the buffers.
+    and the buffers. The column `merged`, if given, says how many rows each row stands for.
     """
-    state = state_change(change, reader.layout, accumulators)
+    state = state_change(change, reader.layout, accumulators, merged)
     return Aggregated(state, buffer_change(state, reader, accumulators, existence))
 
 
@@ -159,7 +160,12 @@ def _always(
     return pa.Table.from_arrays([weights, *_buffers(accumulators, values)], schema=schema)
 
 
-def state_change(change: Any, layout: TraceLayout, accumulators: Sequence[Accumulator]) -> Any:
+def state_change(
+    change: Any,
+    layout: TraceLayout,
+    accumulators: Sequence[Accumulator],
+    merged: str | None = None,
+) -> Any:
     """The arranged sum of the lifted rows of each group."""
     if not len(change):
         return layout.empty()
@@ -174,13 +180,17 @@ def state_change(change: Any, layout: TraceLayout, accumulators: Sequence[Accumu
         identity = (identity[0][order], identity[1][order], identity[2][order])
     starts = segment_starts(identity)
     weights = integers(column(WEIGHT))
-    lifted: list[Columns] = [(pa.array(np.add.reduceat(weights, starts)),)]
+    rows = weights if merged is None else weights * integers(column(merged))
+    lifted: list[Columns] = [(pa.array(np.add.reduceat(rows, starts)),)]
     for accumulator in accumulators:
         inputs = [column(name) for name in accumulator.inputs]
         if isinstance(accumulator, Totalling):
             lifted += accumulator.total(inputs, weights, starts)
             continue
         found = accumulator.lift(inputs, weights)
+        if merged is not None:
+            # What can be merged counts rows in its first value, and adds up in the others.
+            found[0] = accumulator.lift(inputs, rows)[0]
         if len(starts) < len(weights):
             rings = accumulator.values("")
             found = [ring.reduce(one, starts) for ring, one in zip(rings, found, strict=True)]

@@ -221,7 +221,8 @@ class Database:
 
         With `incremental="required"` a view of which a part would be recomputed as a whole at
         every change is refused. With `policy="view_tree"` an aggregate over joins keeps partial
-        aggregates and never the join.
+        aggregates and never the join; with `policy="higher_order"` also those that a change of
+        each table meets.
         """
         self._check_writable()
         self._check_new(name)

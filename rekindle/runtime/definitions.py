@@ -26,8 +26,10 @@ from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolv
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.frontends.spark_sql.persist import dump, load
 from rekindle.frontends.spark_sql.translate import Translator
+from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.choice import Policy
-from rekindle.incremental.policies.joins import Refusal
+from rekindle.incremental.policies.decisions import Factorised
+from rekindle.incremental.policies.higher_order import follow_deltas
 from rekindle.incremental.policies.view_tree import factorise
 from rekindle.runtime.model_terms import sums_terms
 from rekindle.runtime.models import ModelSpec, with_categories
@@ -39,6 +41,13 @@ from rekindle.spark.types import check_storable, schema_of
 MARK = "rekindle."
 ITERATED = "·iterated"
 """What a relation is called in its own step."""
+
+
+_POLICIES: Mapping[Policy, Callable[[Term, Arithmetic], Factorised]] = {
+    Policy.VIEW_TREE: factorise,
+    Policy.HIGHER_ORDER: follow_deltas,
+}
+_WORDS = {Policy.VIEW_TREE: "a view tree", Policy.HIGHER_ORDER: "deltas of deltas"}
 
 
 class Definitions:
@@ -161,12 +170,11 @@ class Definitions:
         if policy is Policy.FIRST_ORDER:
             return entry, term
         arithmetic = SparkArithmetic(self._catalyst, self._translator)
-        found = factorise(term, arithmetic)
-        refusals = [d.outcome.reason for d in found.decisions if isinstance(d.outcome, Refusal)]
-        if len(refusals) == len(found.decisions):
+        found = _POLICIES[policy](term, arithmetic)
+        if len(found.refusals) == len(found.decisions):
             raise UnsupportedError(
-                f"view '{entry.name}' cannot follow a view tree",
-                detail="; ".join(refusals) or "it has no aggregate over a join",
+                f"view '{entry.name}' cannot follow {_WORDS[policy]}",
+                detail="; ".join(found.refusals) or "it has no aggregate over a join",
                 hint=f"leave out policy = '{policy.value}'",
             )
         text, objects = to_text_with_table(found.term)

@@ -182,6 +182,7 @@ class Engine:
                 )
             )
         self._let_go(gone, before)
+        self._discard(result.passing)
         self.circuit = circuit
         self.terms.update({entry.name: term for entry, term in definitions})
         self._remember(result, started)
@@ -247,6 +248,7 @@ class Engine:
             self.store.flush(after.paths - before.paths)
             self._commit(after)
         self._let_go(gone, before)
+        self._discard(result.passing)
         self.circuit = circuit
 
     def drop(self, entry: Entry) -> None:
@@ -399,6 +401,7 @@ class Engine:
                 change = self._filling.difference(node, before, contents, context)
                 if change.rows:
                     result.runs[key] = change
+        result.passing |= filled.passing
         for key, step in filled.nodes.items():
             if key in reasons:
                 result.nodes[key] = replace(step, rebuilt=reasons[key])
@@ -453,7 +456,7 @@ class Engine:
         horizon = self.state.horizon
         self._commit(replace(self.state, traces=traces, history=history))
         self._historic |= changed
-        self._discard(dropped - self._historic)
+        self._discard(result.passing | (dropped - self._historic))
         if self.state.horizon != horizon:
             self._forget_history()
 

@@ -84,6 +84,13 @@ class SparkArithmetic:
         scales = [_scale(factor.type) for factor in factors]
         return found if _scale(found.type) == sum(scales) else None
 
+    def widened(self, payload: Scalar, schema: Schema) -> Scalar:
+        """Whole numbers as bigint, decimals with all digits that there are."""
+        type_ = _summed_type(payload.type)
+        if payload.type == type_:
+            return payload
+        return self.made([payload], schema, lambda v: v.cast(type_))
+
     def signed_sum(self, summands: Sequence[tuple[int, Scalar]], schema: Schema) -> Scalar:
         """Spark's sum of the payloads."""
 
@@ -197,6 +204,13 @@ def _zero(type_: str) -> SparkColumn:
 
 def _payload_type(type_: str) -> str:
     return "bigint" if type_ in WHOLE else type_
+
+
+def _summed_type(type_: str) -> str:
+    parsed = data_type(type_)
+    if isinstance(parsed, DecimalType):
+        return f"decimal(38,{parsed.scale})"
+    return _payload_type(type_)
 
 
 def _scale(type_: str) -> int:

@@ -29,11 +29,12 @@ from rekindle.circuit.nodes import (
     Group,
     HalfJoin,
     Indexed,
-    Keeping,
+    Indexing,
     Moment,
     Node,
     Recur,
     Regroup,
+    Routed,
     Table,
     Variable,
     View,
@@ -61,6 +62,7 @@ from rekindle.spark.plans import (
     Plans,
     accumulators_of,
     group_columns,
+    merged_column,
     output_columns,
     with_positional_names,
 )
@@ -135,7 +137,9 @@ class DistributedStep:
             return
         started = time.perf_counter()
         run = self._visit(node)
-        if run is not None:
+        if isinstance(node, Routed):
+            result.passing.update(() if run is None else run.paths)
+        elif run is not None:
             result.runs[node.id] = run
         step = NodeStep(
             read, self._rows.get(node.id, 0), time.perf_counter() - started, Placement.SPARK
@@ -169,10 +173,11 @@ class DistributedStep:
 
     def _visit(self, node: Node) -> Run | None:
         match node:
-            case Arrangement() | View() | Group() | Recur():
+            case Arrangement() | Routed() | View() | Group() | Recur():
                 return self._write_form(node)
             case HalfJoin():
-                self._note(node.id, self._rows.get(node.change, 0))
+                if self._integral(node).rows:
+                    self._note(node.id, self._rows.get(node.change, 0))
                 return None
             case Deduplicate() | Regroup():
                 self._note(node.id, self._rows.get(node.arrangement, 0))
@@ -190,7 +195,7 @@ class DistributedStep:
         if rows:
             self._rows[key] = rows
 
-    def _write_form(self, node: Arrangement | View | Group | Recur) -> Run | None:
+    def _write_form(self, node: Arrangement | Routed | View | Group | Recur) -> Run | None:
         parts: list[DataFrame] = []
         rows = 0
         for branch in node.form.branches:
@@ -229,7 +234,7 @@ class DistributedStep:
 
     def _write(
         self,
-        node: Keeping,
+        node: Indexing,
         frame: DataFrame,
         rows: int,
         examine: Examination = iter,
@@ -242,13 +247,13 @@ class DistributedStep:
     def _partial(self, node: Group, frame: DataFrame) -> DataFrame:
         """Accumulators summed up batch by batch before rows are sent to their partition."""
         layout = self._plans.layout(node)
-        accumulators = accumulators_of(node)
+        accumulators, merged = accumulators_of(node), merged_column(node)
 
         def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 if batch.num_rows:
                     change = pa.Table.from_batches([batch])
-                    yield from state_change(change, layout, accumulators).to_batches()
+                    yield from state_change(change, layout, accumulators, merged).to_batches()
 
         return frame.mapInArrow(sum_up, spark_schema(layout.schema))
 
@@ -258,7 +263,7 @@ class DistributedStep:
         if node.id in self._given:
             return self._given[node.id]
         match node:
-            case Table() | Constant() | Arrangement() | View() | Recur():
+            case Table() | Constant() | Arrangement() | Routed() | View() | Recur():
                 return self._changed(node)
             case HalfJoin():
                 return self._joined(node)
@@ -282,9 +287,7 @@ class DistributedStep:
 
         This holds when a view is first filled too: the integral is then this step's change.
         """
-        before = self._context.traces[node.against]
-        added = self._changes.get(node.against) if node.moment is Moment.AFTER else None
-        trace = sum_of(before, added)
+        trace = self._integral(node)
         if not trace.rows:
             return self._nothing(node)
         written = self._changes[node.change]
@@ -300,6 +303,19 @@ class DistributedStep:
 
         rows = self._rows[node.change] + trace.rows // 100
         return self._frames.run_kernel(kernel, named, self._frames.partitions(rows))
+
+    def _integral(self, node: HalfJoin) -> Trace:
+        """What the change of a join is paired with."""
+        changed = self._changes.get(node.against)
+        match node.moment:
+            case Moment.BEFORE:
+                return self._context.traces[node.against]
+            case Moment.AFTER:
+                return sum_of(self._context.traces[node.against], changed)
+            case Moment.DURING:
+                nothing = Trace(self._plans.layout(self._indexed(node.against)))
+                return nothing if changed is None else changed
+        assert_never(node.moment)
 
     def _nothing(self, node: HalfJoin) -> DataFrame:
         change, against = (self._indexed(key) for key in (node.change, node.against))

@@ -25,6 +25,7 @@ from rekindle.circuit.nodes import (
     Node,
     Recur,
     Regroup,
+    Routed,
     Side,
     Table,
     Variable,
@@ -44,7 +45,13 @@ from rekindle.kernels.join import ChangeSide, join_batches
 from rekindle.kernels.regroup import MOMENT, touched_groups
 from rekindle.kernels.settle import distinct_at_every_stamp, from_until, groups_at_every_stamp
 from rekindle.kernels.waiting import Turn, Waiting
-from rekindle.spark.plans import Plans, accumulators_of, output_columns, with_positional_names
+from rekindle.spark.plans import (
+    Plans,
+    accumulators_of,
+    merged_column,
+    output_columns,
+    with_positional_names,
+)
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
 from rekindle.traces.reader import TraceReader
@@ -200,7 +207,7 @@ class InlineStep:
 
     def _visit(self, node: Node) -> pa.Table | None:
         match node:
-            case Arrangement() | View() | Recur():
+            case Arrangement() | Routed() | View() | Recur():
                 rows = self._form(node, node.form)
                 return None if rows is None else arrange(rows, self._plans.layout(node))
             case HalfJoin():
@@ -220,7 +227,9 @@ class InlineStep:
                 return None
         assert_never(node)
 
-    def _form(self, node: Arrangement | Group | View | Recur, form: LinearForm) -> pa.Table | None:
+    def _form(
+        self, node: Arrangement | Routed | Group | View | Recur, form: LinearForm
+    ) -> pa.Table | None:
         """The rows that the branches of a linear form give, prepared for the node."""
         parts = []
         for branch in form.branches:
@@ -238,12 +247,9 @@ class InlineStep:
 
     def _join(self, node: HalfJoin) -> pa.Table | None:
         change = self._changes.get(node.change)
-        if change is None:
+        reader = None if change is None else self._against(node)
+        if reader is None:
             return None
-        extra = []
-        if node.moment is Moment.AFTER and node.against in self._changes:
-            extra = [self._changes[node.against]]
-        reader = self._before(node.against, extra)
         tables = []
         rows = 0
         for table in join_batches(change, reader, SIDES[node.change_side]):
@@ -259,7 +265,7 @@ class InlineStep:
         rows = self._form(node, node.form)
         if rows is not None:
             state, output = aggregate_change(
-                rows, self._before(node.id), accumulators, _existence(node)
+                rows, self._before(node.id), accumulators, _existence(node), merged_column(node)
             )
             self._states[node.id] = state
             outputs.append(output)
@@ -296,6 +302,24 @@ class InlineStep:
         if not node.keys and isinstance(node.body, Measures):
             parts += empty_results(self._plans, node, schema, rows, self._context)
         return pa.concat_tables(parts) if parts else None
+
+    def _against(self, node: HalfJoin) -> TraceReader | None:
+        """What the change of a join is paired with; None for nothing."""
+        changed = [self._changes[node.against]] if node.against in self._changes else []
+        match node.moment:
+            case Moment.BEFORE:
+                return self._before(node.against)
+            case Moment.AFTER:
+                return self._before(node.against, changed)
+            case Moment.DURING:
+                layout = self._plans.layout(self._routed(node.against))
+                return TraceReader.of_tables(layout, changed) if changed else None
+        assert_never(node.moment)
+
+    def _routed(self, key: str) -> Routed:
+        node = self._context.circuit.nodes[key]
+        assert isinstance(node, Routed)
+        return node
 
     def _before(self, key: str, extra: Sequence[pa.Table] = ()) -> TraceReader:
         """A node's integral before its change, or with some of it."""

@@ -15,7 +15,7 @@ from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import AggregateFunction, Body, Measure
-from rekindle.circuit.nodes import Group, Keeping, Node, Regroup
+from rekindle.circuit.nodes import Group, Indexing, Node, Regroup
 from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import wraps_around
@@ -55,8 +55,8 @@ from rekindle.traces.layout import TraceLayout
 from rekindle.traces.values import Weight
 
 
-def layout_of(node: Keeping) -> TraceLayout:
-    """The layout of the trace that the node keeps."""
+def layout_of(node: Indexing) -> TraceLayout:
+    """The layout of the trace that the node keeps, and of its changes."""
     if isinstance(node, Group):
         keys = Schema(node.schema.fields[: len(node.keys)])
         return aggregate_layout(payload_schema(keys), accumulators_of(node))
@@ -73,6 +73,12 @@ def accumulators_of(group: Group) -> tuple[Accumulator, ...]:
         found.append(_accumulator(measure, inputs))
         position += width
     return tuple(found)
+
+
+def merged_column(group: Group) -> str | None:
+    """The column, after those of the accumulators, that says how many rows each stands for."""
+    arguments = sum(len(measure.arguments) for measure in group.measures)
+    return None if group.merged is None else f"x{arguments}"
 
 
 def _accumulator(measure: Measure, inputs: tuple[str, ...]) -> Accumulator:
@@ -194,12 +200,12 @@ class Plans:
         self._segments: dict[tuple[str, str], Segment] = {}
         self._layouts: dict[str, TraceLayout] = {}
 
-    def layout(self, node: Keeping) -> TraceLayout:
+    def layout(self, node: Indexing) -> TraceLayout:
         if node.id not in self._layouts:
             self._layouts[node.id] = layout_of(node)
         return self._layouts[node.id]
 
-    def lowered(self, node: Keeping, branch: Branch) -> list[Lowered]:
+    def lowered(self, node: Indexing, branch: Branch) -> list[Lowered]:
         """A branch's stages and the node's preparation."""
         key = (node.id, branch.text)
         if key not in self._lowered:
@@ -207,7 +213,7 @@ class Plans:
             self._lowered[key] = [*stages, *self.lowering.preparation(node)]
         return self._lowered[key]
 
-    def segment(self, node: Keeping, branch: Branch) -> Segment:
+    def segment(self, node: Indexing, branch: Branch) -> Segment:
         """The same, compiled into the driver."""
         key = (node.id, branch.text)
         if key not in self._segments:

@@ -15,7 +15,17 @@ from typing import TypeAlias
 from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Call, Column, Literal, Scalar
 from rekindle.calculus.schema import Schema
-from rekindle.circuit.nodes import Arrangement, Constant, Group, Keeping, Nulls, Recur, Table, View
+from rekindle.circuit.nodes import (
+    Arrangement,
+    Constant,
+    Group,
+    Indexing,
+    Nulls,
+    Recur,
+    Routed,
+    Table,
+    View,
+)
 from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
@@ -114,16 +124,19 @@ class Lowering:
             schema = stage.output(schema)
         return lowered
 
-    def preparation(self, node: Keeping) -> tuple[Rowwise, ...]:
+    def preparation(self, node: Indexing) -> tuple[Rowwise, ...]:
         """From rows to what the node's trace is built from: hashes beside the columns."""
         match node:
             case Group():
                 scalars = [key for _, key in node.keys]
                 scalars += [a for measure in node.measures for a in measure.arguments]
+                scalars += [] if node.merged is None else [node.merged]
                 return self._group(scalars, len(node.keys), node.form.schema)
             case Arrangement() if node.stamped:
                 return (self._stamped(node),)
             case Arrangement() if node.keys is not None:
+                return (self._by_keys(node.keys, node),)
+            case Routed():
                 return (self._by_keys(node.keys, node),)
             case Arrangement() | View() | Constant() | Recur():
                 return (self._by_positions(node.schema, ()),)
@@ -194,7 +207,7 @@ class Lowering:
         identity = identity_of(schema.types, place, *rows)
         return Rowwise(attributes, None, _same(attributes), marks, identity)
 
-    def _by_keys(self, keys: tuple[Scalar, ...], node: Arrangement) -> Rowwise:
+    def _by_keys(self, keys: tuple[Scalar, ...], node: Arrangement | Routed) -> Rowwise:
         schema = node.schema
         attributes = self._attributes(keys, schema)
         expressions = [self._expression(key, attributes) for key in keys]

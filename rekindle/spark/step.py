@@ -68,6 +68,8 @@ class StepResult:
     runs: dict[str, Run] = field(default_factory=dict)
     contents: dict[str, Trace] = field(default_factory=dict)
     nodes: dict[str, NodeStep] = field(default_factory=dict)
+    passing: set[str] = field(default_factory=set)
+    """Files that no trace needs after the step."""
 
 
 @dataclass(frozen=True, slots=True)

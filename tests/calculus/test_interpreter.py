@@ -170,3 +170,23 @@ def test_a_term_means_its_root_applied_to_its_inputs(term: Term, data: st.DataOb
     assert all(len(row) == len(term.schema) for row, _ in rows)
     if term.children:
         assert rows == apply_operator(term, [evaluate(c, contents) for c in term.children])
+
+
+@given(bags(R.schema))
+@settings(max_examples=50, deadline=None)
+def test_aggregates_of_parts_merge_into_those_of_the_whole(rows: Rows) -> None:
+    count = AggregateFunction.COUNT
+    summed = (AggregateFunction.SUM, AggregateFunction.AVERAGE)
+    by_x = (("x", X),)
+    whole = Aggregate(R, by_x, (measure(count), *(measure(f, Y) for f in summed)))
+    parts = Aggregate(R, (*by_x, ("y", Y)), (measure(count), measure(summed[0], Y)))
+    number, total = Column(2, "int"), Column(3, "int")
+    merged = Aggregate(
+        parts, by_x, (measure(count), *(measure(f, total) for f in summed)), merged=number
+    )
+    assert evaluate(merged, {"r": rows}) == evaluate(whole, {"r": rows})
+
+
+def test_what_has_no_partial_sums_cannot_be_merged() -> None:
+    with pytest.raises(DefinitionError, match="'m' cannot be merged"):
+        Aggregate(R, (), (measure(AggregateFunction.MOMENTS, X),), merged=Y)

@@ -322,3 +322,20 @@ def test_a_planted_bug_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(SumInteger(("x0",)), pa.int64(), steps)[1] == [(-1, 5), (1, 7)]
     monkeypatch.setattr(aggregate_module, "is_zero", by_count)
     assert run(SumInteger(("x0",)), pa.int64(), steps)[1] == []
+
+
+def test_merged_rows_count_as_many_as_they_stand_for() -> None:
+    """Two partial sums of weights that cancel: the group exists by its counts, and has a sum."""
+    accumulators = (CountRows(), SumInteger(("x0",)), AverageInteger(("x0",)))
+    layout = aggregate_layout(GROUP, accumulators)
+    inputs = pa.schema([("x0", pa.int64()), ("x1", pa.int64())])
+    change = change_of([(1, 1, (10, 5)), (1, -1, (3, 2)), (4, 1, (4, 1)), (4, -2, (2, 1))], inputs)
+    nothing = TraceReader.of_tables(layout, [])
+    found = aggregate_change(change.slice(0, 3), nothing, accumulators, merged="x1").output
+    buffers = found.select(["_weight", "c0", "b0_0", "b1_0", "b2_0", "b2_1"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in buffers) == [
+        (1, "g1", 3, 7, 7.0, 3),
+        (1, "g4", 1, 4, 4.0, 1),
+    ]
+    with pytest.raises(RekindleError, match="fewer rows than were deleted"):
+        aggregate_change(change, nothing, accumulators, merged="x1")

@@ -88,6 +88,9 @@ class PythonArithmetic:
             first = Call("multiply", (first, factor), "bigint")
         return first
 
+    def widened(self, payload: Scalar, schema: Schema) -> Scalar:
+        return Call("coalesce", (_evaluable(payload),), "bigint")
+
     def signed_sum(self, summands: Sequence[tuple[int, Scalar]], schema: Schema) -> Scalar:
         total: Evaluable = Literal(0, "bigint")
         for sign, summand in summands:

@@ -18,9 +18,12 @@ RUNNING = Hypergraph.of("", R="A B", S="A C E", T="C D")
 def test_a_join_with_many_matches_gets_a_tree() -> None:
     choice = choose(RUNNING, Sizes({"R": 1000, "S": 5000, "T": 1000}, {("R", "A"): 50}))
     assert choice.policy is Policy.VIEW_TREE
-    assert "R ⋈ S" in [kept.view for kept in choice.first_order]
-    assert "R ⋈ S" not in [kept.view for kept in choice.view_tree]
-    assert str(choice).startswith("view_tree: about ")
+    kept = {policy: [each.view for each in views] for policy, views in choice.kept.items()}
+    assert "R ⋈ S" in kept[Policy.FIRST_ORDER]
+    assert "R ⋈ S" not in kept[Policy.VIEW_TREE]
+    assert "M(R, S)[C]" in kept[Policy.HIGHER_ORDER]
+    assert choice.rows(Policy.VIEW_TREE) < choice.rows(Policy.HIGHER_ORDER)
+    assert str(choice).startswith("view_tree: rows: about ")
     assert "V@B[A]: 50" in str(choice)
 
 

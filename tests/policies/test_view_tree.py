@@ -25,12 +25,13 @@ from rekindle.calculus.terms import (
 from rekindle.calculus.text import to_text
 from rekindle.errors import DefinitionError
 from rekindle.incremental.pipeline import derive
+from rekindle.incremental.policies.decisions import Factorised
 from rekindle.incremental.policies.joins import JoinQuery
 from rekindle.incremental.policies.orders import find_order, parse_order
 from rekindle.incremental.policies.payloads import Builder
 from rekindle.incremental.policies.payloads import Rows as BuiltRows
 from rekindle.incremental.policies.trees import View, view_tree
-from rekindle.incremental.policies.view_tree import Factorised, factorise, follow_order
+from rekindle.incremental.policies.view_tree import factorise, follow_order
 from rekindle.incremental.reference import recompute, run
 from tests.calculus.strategies import QUICK
 from tests.policies.arithmetic import PYTHON, PythonArithmetic
@@ -53,7 +54,7 @@ Named: TypeAlias = tuple[tuple[str, Scalar], ...]
 SIZES = {
     f"{name}{mark}": st.sampled_from((1, 10, 1000)) for name in "rst" for mark in ("", "#2", "#3")
 }
-AGGREGATED, PROJECTED = Builder._aggregated, Builder._projected
+AGGREGATED, PROJECTED = Builder.aggregated, Builder.projected
 
 
 def factorised(term: Term) -> Factorised:
@@ -169,10 +170,10 @@ def test_wrong_arithmetic_is_caught(arithmetic: PythonArithmetic) -> None:
 
 
 def test_a_view_that_has_a_row_over_no_input_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Builder, "_aggregated", _keyless)
+    monkeypatch.setattr(Builder, "aggregated", _keyless)
     assert _differs(PYTHON, (PRODUCT,))
 
 
 def test_counts_that_are_forgotten_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Builder, "_projected", _weightless)
+    monkeypatch.setattr(Builder, "projected", _weightless)
     assert _differs(PYTHON, (chain(3),))

@@ -59,6 +59,9 @@ class Arithmetic(Protocol):
     def product(self, factors: Sequence[Scalar], schema: Schema) -> Scalar | None:
         """The product of two or more payloads, or None if its type cannot hold it exactly."""
 
+    def widened(self, payload: Scalar, schema: Schema) -> Scalar:
+        """The payload in the type that `partial_sum` of it has, and of that sum again."""
+
     def signed_sum(self, summands: Sequence[tuple[int, Scalar]], schema: Schema) -> Scalar:
         """The sum of payloads, each with a sign of +1 or −1; a NULL stands for zero."""
 

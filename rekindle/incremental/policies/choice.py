@@ -1,8 +1,9 @@
 """Which policy a join query gets: what each would keep, in estimated rows.
 
 `first_order` keeps every leaf and every join of the first leaves but the last; `view_tree` keeps
-the leaves and views of its tree. Both keep the result. Rows of a join are estimated by the usual
-independence of columns, rows of a view also by the values that its key can have.
+the leaves and views of its tree; `higher_order` keeps the parts of its deltas. All keep the result.
+Rows of a join are estimated by the usual independence of columns, rows of a view also by the values
+that its key can have.
 
 An unknown number of values is that of the smallest relation with the variable, as if every join
 followed a foreign key.
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod
 
+from rekindle.incremental.policies.deltas import MAXIMUM_LEAVES, higher_order_deltas
 from rekindle.incremental.policies.hypergraph import DEFAULT_ROWS, Hypergraph, Relation
 from rekindle.incremental.policies.joins import JoinQuery, Refusal
 from rekindle.incremental.policies.orders import find_order
@@ -32,6 +34,7 @@ class Policy(enum.Enum):
     """The subterms of a join query that get an integral."""
 
     FIRST_ORDER = "first_order"
+    HIGHER_ORDER = "higher_order"
     VIEW_TREE = "view_tree"
 
 
@@ -63,32 +66,37 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What both policies would keep for one query."""
+    """What each policy would keep for one query, if it can follow it."""
 
     tree: View
-    first_order: tuple[Kept, ...]
-    view_tree: tuple[Kept, ...]
+    kept: Mapping[Policy, tuple[Kept, ...]]
+
+    def rows(self, policy: Policy) -> int:
+        """About how many rows a policy would keep in all."""
+        return sum(each.rows for each in self.kept[policy])
 
     @property
     def policy(self) -> Policy:
-        """The tree only where it keeps less: without need, a view is left as it was written."""
-        less = _total(self.view_tree) < _total(self.first_order)
-        return Policy.VIEW_TREE if less else Policy.FIRST_ORDER
+        """The one that keeps least; of equals the first: without need a view stays as it is."""
+        return min(self.kept, key=self.rows)
 
     @property
     def reason(self) -> str:
-        first, tree = _total(self.first_order), _total(self.view_tree)
-        return f"about {tree:,} rows in a view tree, {first:,} in joins from left to right"
+        parts = [f"{self.rows(policy):,} {_WHERE[policy]}" for policy in self.kept]
+        return f"rows: about {', '.join(parts)}"
 
     def __str__(self) -> str:
         lines = [f"{self.policy.value}: {self.reason}"]
-        for name, kept in (("view_tree", self.view_tree), ("first_order", self.first_order)):
-            lines += [f"  {name} keeps", *(f"    {each}" for each in kept)]
+        for policy, kept in self.kept.items():
+            lines += [f"  {policy.value} keeps", *(f"    {each}" for each in kept)]
         return "\n".join([*lines, *(f"  {line}" for line in tree_text(self.tree).splitlines())])
 
 
-def _total(kept: Iterable[Kept]) -> int:
-    return sum(each.rows for each in kept)
+_WHERE = {
+    Policy.FIRST_ORDER: "in joins from left to right",
+    Policy.VIEW_TREE: "in a view tree",
+    Policy.HIGHER_ORDER: "in deltas of deltas",
+}
 
 
 def choose(query: Hypergraph, sizes: Sizes, tree: View | None = None) -> Choice:
@@ -97,13 +105,20 @@ def choose(query: Hypergraph, sizes: Sizes, tree: View | None = None) -> Choice:
         known = {relation.name: sizes.of(relation.name) for relation in query.relations}
         tree = view_tree(find_order(query, known), query)
     estimate = _Estimate(query, sizes)
-    return Choice(tree, tuple(_first_order(query, estimate)), tuple(_kept(tree, estimate)))
+    kept = {
+        Policy.FIRST_ORDER: tuple(_first_order(query, estimate)),
+        Policy.VIEW_TREE: tuple(_kept(tree, estimate)),
+    }
+    if len(query.relations) <= MAXIMUM_LEAVES:
+        kept[Policy.HIGHER_ORDER] = tuple(_parts(query, estimate))
+    return Choice(tree, kept)
 
 
 def chosen_tree(query: JoinQuery, sizes: Sizes) -> View | Refusal:
-    """A plan for `factorise`: the tree where it is chosen, else why not."""
+    """A plan for `factorise`: the tree where it keeps less than joins would, else why not."""
     choice = choose(query.hypergraph, sizes)
-    return choice.tree if choice.policy is Policy.VIEW_TREE else Refusal(choice.reason)
+    less = choice.rows(Policy.VIEW_TREE) < choice.rows(Policy.FIRST_ORDER)
+    return choice.tree if less else Refusal(choice.reason)
 
 
 def _first_order(query: Hypergraph, estimate: _Estimate) -> Iterable[Kept]:
@@ -113,6 +128,12 @@ def _first_order(query: Hypergraph, estimate: _Estimate) -> Iterable[Kept]:
     for count in range(2, len(names)):
         yield Kept(" ⋈ ".join(names[:count]), estimate.join(names[:count]))
     yield Kept(str(View((), query.free, ())), estimate.view(names, query.free))
+
+
+def _parts(query: Hypergraph, estimate: _Estimate) -> Iterable[Kept]:
+    for maintained in higher_order_deltas(query).parts:
+        part = maintained.part
+        yield Kept(str(part), estimate.view(part.relations, part.key))
 
 
 def _kept(tree: View, estimate: _Estimate) -> Iterable[Kept]:

@@ -22,7 +22,10 @@ from rekindle.incremental.policies.hypergraph import Relation
 from rekindle.incremental.policies.joins import JoinQuery
 from rekindle.incremental.policies.trees import Tree, View, pairings
 
-_ONE: tuple[str, Scalar] = ("one", Literal(1, "int"))
+ONE: tuple[str, Scalar] = ("one", Literal(1, "int"))
+"""The column of a row that has no others."""
+COUNT: Component = frozenset()
+"""The component without a factor."""
 
 
 class InexactError(Exception):
@@ -47,39 +50,41 @@ class Rows:
 
 
 class Builder:
-    """Builds the views of one query."""
+    """Builds the views of one query, with components beside those of its measures."""
 
-    def __init__(self, query: JoinQuery, arithmetic: Arithmetic) -> None:
+    def __init__(
+        self, query: JoinQuery, arithmetic: Arithmetic, more: Iterable[Component] = ()
+    ) -> None:
         self._query = query
         self._arithmetic = arithmetic
-        self._components = list(
-            dict.fromkeys(c for parts in query.measures for c in parts.components)
-        )
+        needed = (c for parts in query.measures for c in parts.components)
+        self._components = list(dict.fromkeys((*needed, *more)))
         self._positions = {leaf.name: i for i, leaf in enumerate(query.leaves)}
 
     def root(self, tree: View) -> Rows:
         """The result's variables and its components as columns, also over no input."""
         rows = self._joined(tree)
-        return self._aggregated(rows, tuple(rows.named(tree.key)), tree.key)
+        return self.aggregated(rows, tuple(rows.named(tree.key)), tree.key)
 
     def _rows(self, tree: Tree) -> Rows:
         if isinstance(tree, Relation):
-            return self._leaf(self._positions[tree.name])
+            return self.leaf(self._positions[tree.name])
         joined = self._joined(tree)
         if all(payload is None for payload in joined.payloads.values()):
-            return self._projected(joined, tree.key)
-        return self._aggregated(joined, tuple(joined.named(tree.key)) or (_ONE,), tree.key)
+            return self.projected(joined, tree.key)
+        return self.aggregated(joined, tuple(joined.named(tree.key)) or (ONE,), tree.key)
 
-    def _leaf(self, position: int) -> Rows:
+    def leaf(self, position: int) -> Rows:
+        """The rows of a leaf, with its factors as payloads."""
         leaf = self._query.leaves[position]
         width = len(leaf.variables)
         payloads: dict[Component, int | None] = {}
-        for component in self._restricted(frozenset((position,))):
+        for component in self.restricted(frozenset((position,))):
             payloads[component] = next((width + factor for _, factor in component), None)
         variables = {name: i for i, name in enumerate(leaf.variables)}
         return Rows(leaf.term, frozenset((position,)), variables, payloads)
 
-    def _restricted(self, leaves: frozenset[int]) -> list[Component]:
+    def restricted(self, leaves: frozenset[int]) -> list[Component]:
         """The components as far as they concern some leaves; equal ones once."""
         return list(dict.fromkeys(_within(component, leaves) for component in self._components))
 
@@ -88,10 +93,10 @@ class Builder:
         first, *others = pairings(view)
         rows = self._rows(first.child)
         for pairing in others:
-            rows = self._pair(rows, self._rows(pairing.child), pairing.needed)
+            rows = self.pair(rows, self._rows(pairing.child), pairing.needed)
         return rows
 
-    def _pair(self, left: Rows, right: Rows, needed: frozenset[str]) -> Rows:
+    def pair(self, left: Rows, right: Rows, needed: frozenset[str]) -> Rows:
         """Two views joined, with the variables that are still needed, payloads multiplied."""
         shared = [name for name in left.variables if name in right.variables]
         width = len(left.term.schema)
@@ -109,17 +114,17 @@ class Builder:
         ]
         variables = {name: i for i, (name, _) in enumerate(outputs)}
         payloads: dict[Component, int | None] = {}
-        for component in self._restricted(left.leaves | right.leaves):
+        for component in self.restricted(left.leaves | right.leaves):
             factors = [
                 rows.column(place, offset)
                 for rows, offset in ((left, 0), (right, width))
                 if (place := rows.payloads[_within(component, rows.leaves)]) is not None
             ]
-            name = _name(component, len(payloads))
+            name = payload_name(component, len(payloads))
             payloads[component] = len(outputs) if factors else None
             if factors:
                 outputs.append((name, self._product(factors, joined)))
-        term = Map(joined, tuple(outputs) or (_ONE,))
+        term = Map(joined, tuple(outputs) or (ONE,))
         return Rows(term, left.leaves | right.leaves, variables, payloads)
 
     def _product(self, factors: Sequence[Column], rows: Term) -> Scalar:
@@ -130,27 +135,32 @@ class Builder:
             raise InexactError(" and ".join(factor.type for factor in factors))
         return product
 
-    def _projected(self, rows: Rows, key: Sequence[str]) -> Rows:
+    def projected(self, rows: Rows, key: Sequence[str]) -> Rows:
         """Variables summed out by leaving them out: weights of rows that become equal add up."""
         if rows.variables.keys() == set(key) and len(rows.term.schema) == len(key):
             return rows
-        term = Map(rows.term, tuple(rows.named(key)) or (_ONE,))
+        term = Map(rows.term, tuple(rows.named(key)) or (ONE,))
         return Rows(term, rows.leaves, {name: i for i, name in enumerate(key)}, rows.payloads)
 
-    def _aggregated(
-        self, rows: Rows, named: tuple[tuple[str, Scalar], ...], key: Sequence[str]
+    def aggregated(
+        self,
+        rows: Rows,
+        named: tuple[tuple[str, Scalar], ...],
+        key: Sequence[str],
+        merged: Scalar | None = None,
     ) -> Rows:
+        """Rows grouped by a key, their payloads summed; `merged` as in `terms.Aggregate`."""
         measures: list[Measure] = []
         payloads: dict[Component, int | None] = {}
         for component, place in rows.payloads.items():
-            name = _name(component, len(payloads))
+            name = payload_name(component, len(payloads))
             payloads[component] = len(named) + len(measures)
             measures.append(
                 self._arithmetic.row_count(name)
                 if place is None
                 else self._arithmetic.partial_sum(name, rows.column(place))
             )
-        term = Aggregate(rows.term, named, tuple(measures))
+        term = Aggregate(rows.term, named, tuple(measures), merged)
         return Rows(term, rows.leaves, {name: i for i, name in enumerate(key)}, payloads)
 
 
@@ -158,5 +168,5 @@ def _within(component: Component, leaves: frozenset[int]) -> Component:
     return frozenset(pair for pair in component if pair[0] in leaves)
 
 
-def _name(component: Component, turn: int) -> str:
+def payload_name(component: Component, turn: int) -> str:
     return f"sum{turn}" if component else "count"

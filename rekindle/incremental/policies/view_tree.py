@@ -10,42 +10,20 @@ the policy is this rewriting and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from rekindle.calculus.scalars import Column, Scalar
-from rekindle.calculus.terms import Aggregate, Fix, Map, Term, with_children
+from rekindle.calculus.terms import Aggregate, Map, Term
 from rekindle.errors import DefinitionError
 from rekindle.incremental.policies.arithmetic import Arithmetic
-from rekindle.incremental.policies.joins import JoinQuery, Parts, Refusal, recognise
+from rekindle.incremental.policies.decisions import Built, Factorised, apply_policy
+from rekindle.incremental.policies.joins import JoinQuery, Parts, Refusal
 from rekindle.incremental.policies.orders import VariableOrder, find_order
 from rekindle.incremental.policies.payloads import Builder, InexactError, Rows
-from rekindle.incremental.policies.trees import View, tree_text, view_tree
+from rekindle.incremental.policies.trees import View, view_tree
 
 Plan: TypeAlias = Callable[[JoinQuery], View | Refusal]
 """Chooses the tree of a query, or says why it is to stay as it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What became of one aggregate: the tree that it follows, or why it follows none."""
-
-    columns: tuple[str, ...]
-    outcome: View | Refusal
-
-    def __str__(self) -> str:
-        what = f"({', '.join(self.columns)})"
-        if isinstance(self.outcome, Refusal):
-            return f"{what} stays as it is: {self.outcome.reason}"
-        return f"{what} follows\n{tree_text(self.outcome)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Factorised:
-    """A term whose aggregates over joins follow view trees, with a decision for each."""
-
-    term: Term
-    decisions: tuple[Decision, ...]
 
 
 def follow_best_order(query: JoinQuery) -> View:
@@ -59,32 +37,16 @@ def follow_order(order: VariableOrder) -> Plan:
 
 
 def factorise(term: Term, arithmetic: Arithmetic, plan: Plan = follow_best_order) -> Factorised:
-    """An equal term of the same schema, in which every join query follows its plan.
+    """An equal term of the same schema, in which every join query follows its plan."""
 
-    Recursions are left as they are: inside them rows carry the iteration.
-    """
-    decisions: list[Decision] = []
+    def build(query: JoinQuery, _: Aggregate) -> Built | Refusal:
+        tree = plan(query)
+        if isinstance(tree, Refusal):
+            return tree
+        found = tree_term(query, tree, arithmetic)
+        return found if isinstance(found, Refusal) else Built(found, tree)
 
-    def visit(node: Term) -> Term:
-        if isinstance(node, Fix) or not node.children:
-            return node
-        children = tuple(map(visit, node.children))
-        same = all(a is b for a, b in zip(children, node.children, strict=True))
-        rebuilt = node if same else with_children(node, children)
-        if not isinstance(rebuilt, Aggregate):
-            return rebuilt
-        query = recognise(rebuilt, arithmetic)
-        outcome = query if isinstance(query, Refusal) else plan(query)
-        result: Term | Refusal = rebuilt
-        if isinstance(query, JoinQuery) and isinstance(outcome, View):
-            result = tree_term(query, outcome, arithmetic)
-        if isinstance(result, Refusal):
-            outcome, result = result, rebuilt
-        decisions.append(Decision(node.schema.names, outcome))
-        return result
-
-    result = visit(term)
-    return Factorised(result, tuple(decisions))
+    return apply_policy(term, arithmetic, build)
 
 
 def tree_term(query: JoinQuery, tree: View, arithmetic: Arithmetic) -> Term | Refusal:
@@ -93,6 +55,11 @@ def tree_term(query: JoinQuery, tree: View, arithmetic: Arithmetic) -> Term | Re
         root = Builder(query, arithmetic).root(tree)
     except InexactError as error:
         return Refusal(f"a product of payloads of the types {error} may be rounded")
+    return result_term(query, root, arithmetic)
+
+
+def result_term(query: JoinQuery, root: Rows, arithmetic: Arithmetic) -> Term:
+    """The query's columns from its variables and components."""
     fields = query.schema.fields
     outputs: list[tuple[str, Scalar]] = [
         (found.name, Column(root.variables[variable], found.type, found.nullable))

@@ -16,6 +16,7 @@ from rekindle.calculus.terms import (
     PerGroup,
     SemiJoin,
     Term,
+    Triggered,
 )
 
 
@@ -33,6 +34,8 @@ def is_set(term: Term) -> bool:
             return True
         case SemiJoin():
             return is_set(term.left)
+        case Triggered():
+            return is_set(term.meaning)
         case Filter() | Join():
             return all(map(is_set, term.children))
         case _:

@@ -1,0 +1,84 @@
+"""A policy applied everywhere in a term, with a decision for each aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rekindle.calculus.terms import Aggregate, Fix, Term, with_children
+from rekindle.incremental.policies.arithmetic import Arithmetic
+from rekindle.incremental.policies.deltas import Deltas
+from rekindle.incremental.policies.joins import JoinQuery, Refusal, recognise
+from rekindle.incremental.policies.trees import View, tree_text
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of one aggregate: the tree or the deltas that it follows, or why neither."""
+
+    columns: tuple[str, ...]
+    outcome: View | Deltas | Refusal
+
+    def __str__(self) -> str:
+        what = f"({', '.join(self.columns)})"
+        match self.outcome:
+            case Refusal(reason):
+                return f"{what} stays as it is: {reason}"
+            case View() as tree:
+                return f"{what} follows\n{tree_text(tree)}"
+            case Deltas() as deltas:
+                return f"{what} is kept by\n{deltas}"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A term for a query, and what it follows."""
+
+    term: Term
+    follows: View | Deltas
+
+
+Build: TypeAlias = Callable[[JoinQuery, Aggregate], Built | Refusal]
+"""Makes the term of a query that an aggregate was recognised as, or says why it is to stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factorised:
+    """A term whose aggregates over joins follow a policy, with a decision for each."""
+
+    term: Term
+    decisions: tuple[Decision, ...]
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """Why aggregates stayed as they are."""
+        outcomes = (decision.outcome for decision in self.decisions)
+        return tuple(outcome.reason for outcome in outcomes if isinstance(outcome, Refusal))
+
+
+def apply_policy(term: Term, arithmetic: Arithmetic, build: Build) -> Factorised:
+    """An equal term of the same schema, in which every join query is built anew.
+
+    Recursions are left as they are: inside them rows carry the iteration.
+    """
+    decisions: list[Decision] = []
+
+    def visit(node: Term) -> Term:
+        if isinstance(node, Fix) or not node.children:
+            return node
+        children = tuple(map(visit, node.children))
+        same = all(a is b for a, b in zip(children, node.children, strict=True))
+        rebuilt = node if same else with_children(node, children)
+        if not isinstance(rebuilt, Aggregate):
+            return rebuilt
+        query = recognise(rebuilt, arithmetic)
+        outcome = query if isinstance(query, Refusal) else build(query, rebuilt)
+        if isinstance(outcome, Refusal):
+            decisions.append(Decision(node.schema.names, outcome))
+            return rebuilt
+        decisions.append(Decision(node.schema.names, outcome.follows))
+        return outcome.term
+
+    result = visit(term)
+    return Factorised(result, tuple(decisions))
