@@ -46,7 +46,14 @@ from rekindle.kernels.aggregate import (
 from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.join import join_batches, join_schema
 from rekindle.kernels.regroup import MOMENT, group_schema, touched_groups
-from rekindle.spark.frames import Examination, Frames, spark_schema, sum_of, to_arrow
+from rekindle.spark.frames import (
+    Examination,
+    Frames,
+    of_table,
+    spark_schema,
+    sum_of,
+    to_arrow,
+)
 from rekindle.spark.inline import SIDES, InlineStep, constant_rows, empty_results, write_table
 from rekindle.spark.plans import Plans, accumulators_of, output_columns, with_positional_names
 from rekindle.spark.stages import WEIGHT
@@ -334,7 +341,7 @@ class DistributedStep:
         more = empty_results(self._plans, node, arrangement.schema, touched, self._context)
         if more:
             result = pa.concat_tables([result.cast(more[0].schema), *more])
-        return self._frames.catalyst.spark.createDataFrame(result)
+        return of_table(self._frames.catalyst.spark, result)
 
     def _indexed(self, key: str) -> Indexed:
         node = self._context.circuit.nodes[key]

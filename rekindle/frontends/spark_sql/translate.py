@@ -30,6 +30,7 @@ from rekindle.calculus.terms import (
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
 from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.frontends.spark_sql.collations import without_collations
 from rekindle.frontends.spark_sql.encoded import encoded_column
 from rekindle.frontends.spark_sql.evaluations import evaluation
 from rekindle.frontends.spark_sql.joins import join
@@ -50,6 +51,7 @@ from rekindle.frontends.spark_sql.subqueries import (
     without_scalar_subqueries,
 )
 from rekindle.frontends.spark_sql.translated import Translated, unsupported
+from rekindle.frontends.spark_sql.variants import collected
 
 WORDS = {
     "Tail": "tail()",
@@ -172,7 +174,7 @@ def _union(translator: Translator, plan: JavaObject) -> Translated:
 def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     """Groups, then measures, then the result columns computed from both."""
     catalyst = translator.catalyst
-    plan = without_sessions(catalyst, plan)
+    plan = without_collations(catalyst, without_sessions(catalyst, plan))
     child = translator.translate(plan.child())
     groupings = items(plan.groupingExpressions())
     results = items(plan.aggregateExpressions())
@@ -285,7 +287,7 @@ def _constant(translator: Translator, plan: JavaObject) -> Translated:
     )
     frame = frame.toDF(*(f"c{i}" for i in range(len(fields))))
     columns = [encoded_column(frame[f"c{i}"], f.type).alias(f"c{i}") for i, f in enumerate(fields)]
-    table = frame.select(*columns).toArrow()
+    table = collected(frame.select(*columns))
     return Translated(Constant(Schema(fields), Relation.of(table)), attributes)
 
 
