@@ -32,7 +32,7 @@ from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.collations import without_collations
 from rekindle.frontends.spark_sql.encoded import encoded_column
-from rekindle.frontends.spark_sql.evaluations import evaluation
+from rekindle.frontends.spark_sql.evaluations import evaluation, refuse_random, refuse_state
 from rekindle.frontends.spark_sql.joins import join
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
@@ -83,7 +83,7 @@ class Translator:
 
     def translate(self, plan: JavaObject) -> Translated:
         """The term that denotes what the plan computes."""
-        if _is_constant(plan):
+        if _is_constant(plan) and plan.deterministic():
             return _constant(self, plan)
         rewritten = without_scalar_subqueries(self.catalyst, plan)
         if rewritten is not None:
@@ -248,16 +248,22 @@ def _generate(translator: Translator, plan: JavaObject) -> Translated:
 def _evaluate(translator: Translator, plan: JavaObject) -> Translated:
     """Python functions: a generator of one row for each row."""
     child = translator.translate(plan.child())
-    for function in items(plan.udfs()):
-        if not function.deterministic():
-            raise UnsupportedError(
-                f"the function {function.name()} is not deterministic",
-                detail=position(function),
-                hint="a materialized view must be a function of its tables",
-            )
+    refuse_random(plan)
     results = evaluation(translator.catalyst, plan, child.attributes)
     kept = tuple(range(len(child.attributes)))
     attributes = (*child.attributes, *items(plan.resultAttrs()))
+    return Translated(FlatMap(child.term, results, kept), attributes)
+
+
+def _table_function(translator: Translator, plan: JavaObject) -> Translated:
+    """A Python table function: the rows that it gives for each row."""
+    refuse_random(plan)
+    refuse_state(plan)
+    child = translator.translate(plan.child())
+    results = evaluation(translator.catalyst, plan, child.attributes)
+    places = {a.exprId().id(): i for i, a in enumerate(child.attributes)}
+    kept = tuple(places[a.exprId().id()] for a in items(plan.requiredChildOutput()))
+    attributes = (*(child.attributes[i] for i in kept), *items(plan.resultAttrs()))
     return Translated(FlatMap(child.term, results, kept), attributes)
 
 
@@ -341,6 +347,8 @@ TRANSLATIONS: Mapping[str, Callable[[Translator, JavaObject], Translated]] = {
     "Generate": _generate,
     "ArrowEvalPython": _evaluate,
     "BatchEvalPython": _evaluate,
+    "ArrowEvalPythonUDTF": _table_function,
+    "BatchEvalPythonUDTF": _table_function,
     "Expand": _expand,
     "Window": window,
     "WindowGroupLimit": group_limit,
