@@ -57,7 +57,17 @@ WORDS = {
     "Tail": "tail()",
     "Sample": "TABLESAMPLE",
     "MapInArrow": "mapInArrow",
+    "PythonMapInArrow": "mapInArrow",
     "MapInPandas": "mapInPandas",
+    "FlatMapGroupsInPandas": "groupBy().applyInPandas",
+    "FlatMapGroupsInArrow": "groupBy().applyInArrow",
+    "FlatMapCoGroupsInPandas": "cogroup().applyInPandas",
+    "FlatMapCoGroupsInArrow": "cogroup().applyInArrow",
+    "InMemoryRelation": "a cached DataFrame",
+    "ScriptTransformation": "TRANSFORM ... USING",
+    "CollectMetrics": "observe()",
+    "LateralJoin": "this form of LATERAL",
+    "DomainJoin": "this form of correlated subquery",
 }
 """What users call the plan nodes that no term stands for yet."""
 
@@ -117,6 +127,7 @@ class Translator:
             "Exists": "EXISTS",
             "InSubquery": "IN with a subquery",
             "ListQuery": "IN with a subquery",
+            "OuterReference": "a correlated subquery that Spark does not take apart",
         }
         kind = simple_name(expression)
         if kind in words:
@@ -226,6 +237,13 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     inputs = tuple(key_attributes) + tuple(call_attributes)
     outputs = tuple((str(r.name()), translator.scalar(c, inputs)) for r, c in columns)
     return Translated(Map(grouped, outputs), tuple(r.toAttribute() for r in results))
+
+
+def _distinct(translator: Translator, plan: JavaObject) -> Translated:
+    """Each row once; Catalyst leaves some where it has taken a correlated subquery apart."""
+    catalyst, columns = translator.catalyst, plan.child().output()
+    rewritten = catalyst.plan("Aggregate")(columns, columns, plan.child(), catalyst.none())
+    return _aggregate(translator, rewritten)
 
 
 def _generate(translator: Translator, plan: JavaObject) -> Translated:
@@ -344,6 +362,7 @@ TRANSLATIONS: Mapping[str, Callable[[Translator, JavaObject], Translated]] = {
     "Union": _union,
     "Join": join,
     "Aggregate": _aggregate,
+    "Distinct": _distinct,
     "Generate": _generate,
     "ArrowEvalPython": _evaluate,
     "BatchEvalPython": _evaluate,
