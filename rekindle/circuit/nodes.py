@@ -44,7 +44,8 @@ class Table:
     """An input: a table's changes, and its contents as their integral, arranged by its key.
 
     `incarnation` tells a table from an earlier one of the same name that was dropped; `lengths`
-    has how many characters columns hold, where that is limited.
+    has how many characters columns hold, where that is limited, and `padded` which of these are
+    filled up with blanks.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Table:
     key: tuple[int, ...]
     incarnation: str
     lengths: Mapping[int, int] = field(default_factory=dict, hash=False)
+    padded: frozenset[int] = frozenset()
 
     linearity = Linearity.SOURCE
 

@@ -2,7 +2,8 @@
 
 Rows are compared by identity first. What is left over on both sides is compared once more value by
 value, with floating point numbers equal when they agree to within `TOLERANCE`: Rekindle's sums are
-exact and rounded once, Spark's are rounded at every addition.
+exact and rounded once, Spark's are rounded at every addition. Texts with a collation are equal when
+the collation says so: which text of a group Spark shows depends on the order in which it met them.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import VariantVal
 
 from rekindle.errors import CheckError
+from rekindle.frontends.spark_sql.jvm import Catalyst, items
 from rekindle.spark.hashing import unambiguous
 
 TOLERANCE = 1e-9
@@ -35,6 +38,14 @@ class CheckReport:
         return f"{self.view}: {self.rows} rows equal to recomputation at epoch {self.epoch}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row that only one side has, as it is compared and as it is shown."""
+
+    compared: tuple[Any, ...]
+    shown: tuple[Any, ...]
+
+
 def compare(view: str, epoch: int, actual: DataFrame, expected: DataFrame) -> CheckReport:
     """Raise `CheckError` unless the two are equal as bags."""
     columns = [f"c{i}" for i in range(len(actual.columns))]
@@ -44,24 +55,26 @@ def compare(view: str, epoch: int, actual: DataFrame, expected: DataFrame) -> Ch
         .unionAll(expected.toDF(*columns).withColumn("side", F.lit(-1)))
     )
     types = [field.dataType for field in actual.schema.fields]
+    compared = _compared(sides)[: len(columns)]
     parts = [
         part
-        for column, type_ in zip(columns, types, strict=True)
-        for part in unambiguous(F.col(column), type_)
+        for column, type_ in zip(compared, types, strict=True)
+        for part in unambiguous(column, type_)
     ]
     hashes = [F.xxhash64(*parts, F.lit(seed)).alias(f"h{seed}") for seed in (1, 2)]
     counted = (
-        sides.select(*hashes, "side", *columns)
+        sides.select(*hashes, "side", *columns, F.struct(*compared).alias("keys"))
         .groupBy("h1", "h2")
         .agg(
             F.sum("side").alias("n"),
             F.sum(F.when(F.col("side") > 0, 1).otherwise(0)).alias("rows"),
             F.first(F.struct(*columns)).alias("row"),
+            F.first("keys").alias("keys"),
         )
     )
     total = 0
-    surplus: list[tuple[Any, ...]] = []
-    missing: list[tuple[Any, ...]] = []
+    surplus: list[_Row] = []
+    missing: list[_Row] = []
     summary = counted.agg(
         F.sum("rows").alias("rows"), F.count_if(F.col("n") != 0).alias("different")
     ).collect()[0]
@@ -69,7 +82,7 @@ def compare(view: str, epoch: int, actual: DataFrame, expected: DataFrame) -> Ch
     if summary["different"]:
         for found in counted.where("n != 0").limit(LEFT_OVER).collect():
             side = surplus if found["n"] > 0 else missing
-            side.extend([tuple(found["row"])] * abs(found["n"]))
+            side.extend([_Row(tuple(found["keys"]), tuple(found["row"]))] * abs(found["n"]))
         surplus, missing = _unequal(surplus, missing)
     if surplus or missing:
         raise CheckError(
@@ -83,22 +96,30 @@ def compare(view: str, epoch: int, actual: DataFrame, expected: DataFrame) -> Ch
     return CheckReport(view, total, epoch)
 
 
-def _shown(rows: Sequence[tuple[Any, ...]]) -> str:
-    return ", ".join(repr(row) for row in rows[:SHOWN]) + (" ..." if len(rows) > SHOWN else "")
+def _compared(frame: DataFrame) -> list[Column]:
+    """The frame's columns, those with a collation as its keys."""
+    catalyst = Catalyst(frame.sparkSession)
+    column_of = catalyst.class_("org.apache.spark.sql.classic.ExpressionUtils").column
+    attributes = items(frame._jdf.queryExecution().analyzed().output())
+    return [
+        Column(column_of(catalyst.named(catalyst.collation_key(a), a.name()))) for a in attributes
+    ]
 
 
-def _unequal(
-    surplus: list[tuple[Any, ...]], missing: list[tuple[Any, ...]]
-) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+def _shown(rows: Sequence[_Row]) -> str:
+    return ", ".join(repr(row.shown) for row in rows[:SHOWN]) + (" ..." if rows[SHOWN:] else "")
+
+
+def _unequal(surplus: list[_Row], missing: list[_Row]) -> tuple[list[_Row], list[_Row]]:
     """What remains of both lists after rows that are equal within the tolerance are paired."""
-    groups: dict[str, list[tuple[Any, ...]]] = {}
+    groups: dict[str, list[_Row]] = {}
     for row in missing:
-        groups.setdefault(repr(_skeleton(row)), []).append(row)
+        groups.setdefault(repr(_skeleton(row.compared)), []).append(row)
     left = []
     for row in surplus:
-        candidates = groups.get(repr(_skeleton(row)), [])
+        candidates = groups.get(repr(_skeleton(row.compared)), [])
         for i, candidate in enumerate(candidates):
-            if is_close(row, candidate):
+            if is_close(row.compared, candidate.compared):
                 del candidates[i]
                 break
         else:
@@ -129,6 +150,8 @@ def is_close(one: Any, other: Any) -> bool:
             )
         case dict(), dict():
             return one.keys() == other.keys() and all(is_close(one[k], other[k]) for k in one)
+        case VariantVal(), VariantVal():
+            return (one.value, one.metadata) == (other.value, other.metadata)
         case ((list() | tuple()), (list() | tuple())):
             return len(one) == len(other) and all(map(is_close, one, other))
     return bool(one == other)

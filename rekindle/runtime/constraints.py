@@ -38,7 +38,7 @@ def check_load(node: Table, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 def _check_columns(node: Table, change: pa.Table) -> None:
     columns = change.select([f"c{i}" for i in range(len(node.schema))])
     check_not_null(columns, node.schema, node.name)
-    check_lengths(columns, node.schema, node.lengths, node.name)
+    check_lengths(columns, node)
 
 
 def _check_rows(node: Table, rows: pa.Table) -> None:

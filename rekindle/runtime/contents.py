@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import LongType, StructField, StructType, YearMonthIntervalType
 
 from rekindle.calculus.schema import Schema
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.jvm import Catalyst
 from rekindle.runtime.state import Change
-from rekindle.spark.frames import Frames, PartitionKernel
-from rekindle.spark.types import data_type, payload_schema, stored, struct_of
+from rekindle.spark.frames import Frames, PartitionKernel, of_table
+from rekindle.spark.types import data_type, payload_schema, struct_of
 from rekindle.traces.arrays import WEIGHT, integers
 from rekindle.traces.partition import ALL_KEYS, KeyRange
 from rekindle.traces.reader import TraceReader
@@ -64,12 +64,12 @@ class Contents:
         frame = self._decoded(self._frame(kernel, payload_schema(schema), rows), schema)
         if name is None:
             return self._cut(frame, struct_of(schema))
-        return self._opaque(name, frame, struct_of(schema))
+        return self._opaque(name, frame, self._leaves.schema(name))
 
     def of_table(self, name: str, schema: Schema, rows: pa.Table) -> DataFrame:
         """Given arranged rows, as if they were all the contents of the table."""
-        frame = self._catalyst.spark.createDataFrame(repeated(rows, len(schema)))
-        return self._opaque(name, self._decoded(frame, schema), struct_of(schema))
+        frame = of_table(self._catalyst.spark, repeated(rows, len(schema)))
+        return self._opaque(name, self._decoded(frame, schema), self._leaves.schema(name))
 
     def changes(self, schema: Schema, trace: Trace, changes: Sequence[Change]) -> DataFrame:
         """Rows with `_epoch` and `_weight`, for each of the given changes."""
@@ -96,18 +96,19 @@ class Contents:
             return self._frames.run_kernel(kernel, schema, self._frames.partitions(rows))
         tables = [table.select(schema.names).cast(schema) for table in kernel(ALL_KEYS)]
         table = pa.concat_tables(tables) if tables else schema.empty_table()
-        return self._catalyst.spark.createDataFrame(table)
+        return of_table(self._catalyst.spark, table)
 
     def _decoded(self, frame: DataFrame, schema: Schema, prefix: tuple[str, ...] = ()) -> DataFrame:
-        """Stored columns in their own types."""
-        if all(stored(data_type(f.type)) == data_type(f.type) for f in schema):
+        """Stored columns in their own types; a collation is no matter of the values."""
+        types = [data_type(f.type) for f in schema]
+        if not any(isinstance(type_, YearMonthIntervalType) for type_ in types):
             return frame
         plain = [frame[name] for name in prefix]
         columns = [
-            frame[f"c{i}"]
-            if not isinstance(stored(data_type(f.type)), IntegerType) or f.type == "int"
-            else F.make_ym_interval(F.lit(0), F.col(f"c{i}")).cast(f.type).alias(f"c{i}")
-            for i, f in enumerate(schema)
+            F.make_ym_interval(F.lit(0), F.col(f"c{i}")).cast(type_).alias(f"c{i}")
+            if isinstance(type_, YearMonthIntervalType)
+            else frame[f"c{i}"]
+            for i, type_ in enumerate(types)
         ]
         return frame.select(*plain, *columns)
 

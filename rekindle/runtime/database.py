@@ -36,7 +36,8 @@ from rekindle.runtime.contents import Contents
 from rekindle.runtime.datalog import Datalog
 from rekindle.runtime.definitions import Definitions, mentioned
 from rekindle.runtime.dml import Statements
-from rekindle.runtime.engine import Engine, Incremental, LastStep
+from rekindle.runtime.engine import Engine, Incremental, LastStep, table_node
+from rekindle.runtime.lengths import declared, limit_of, without_limit
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.models import Model, model_spec
@@ -51,7 +52,7 @@ from rekindle.spark.segment import Channel
 from rekindle.spark.session import local_session
 from rekindle.spark.stages import Lowering
 from rekindle.spark.step import Placement
-from rekindle.spark.types import check_enabled, check_storable, schema_of, struct_of
+from rekindle.spark.types import check_enabled, check_key, check_storable, schema_of, struct_of
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store
@@ -121,7 +122,7 @@ class Database:
 
     def _restore(self) -> None:
         for entry in self._engine.state.in_order:
-            self._leaves.add(entry.name, struct_of(entry.schema))
+            self._leaves.add(entry.name, self._declared(entry))
             if isinstance(entry, TableEntry):
                 self._engine.restore_table(entry)
             else:
@@ -151,9 +152,17 @@ class Database:
                     detail=f"columns: {', '.join(f.name for f in struct.fields)}",
                 )
         key = tuple(names.index(column.lower()) for column in primary_key)
+        for field in (struct.fields[i] for i in key):
+            check_key(field.dataType, field.name)
         entry = self._table_entry(name, struct, key)
         self._engine.create_table(entry)
-        self._leaves.add(name, struct_of(entry.schema))
+        self._leaves.add(name, self._declared(entry))
+
+    @staticmethod
+    def _declared(entry: Entry) -> T.StructType:
+        """The columns of a table or view as queries see them."""
+        struct = struct_of(entry.schema)
+        return declared(struct, table_node(entry)) if isinstance(entry, TableEntry) else struct
 
     def _table_entry(self, name: str, struct: T.StructType, key: tuple[int, ...]) -> TableEntry:
         """The entry of a new table, or of a new incarnation of one."""
@@ -165,18 +174,19 @@ class Database:
         if reserved:
             raise DefinitionError(f"table '{name}' cannot have a column called '{reserved[0]}'")
         fields = []
-        lengths = {}
-        for i, field in enumerate(struct.fields):
-            if isinstance(field.dataType, T.VarcharType):
-                lengths[i] = field.dataType.length
-                field = T.StructField(field.name, T.StringType(), field.nullable)
+        limits = [limit_of(field.dataType) for field in struct.fields]
+        lengths = {i: most for i, most in enumerate(limits) if most is not None}
+        padded = [i for i in lengths if isinstance(struct.fields[i].dataType, T.CharType)]
+        for i, field in enumerate(map(without_limit, struct.fields)):
             check_storable(field.dataType, field.name)
             check_enabled(self.spark, field.dataType, field.name)
             fields.append(
                 T.StructField(field.name, field.dataType, field.nullable and i not in key)
             )
         table = Table(name, schema_of(T.StructType(fields)), key, secrets.token_hex(8))
-        return TableEntry(name, table.schema, key, table.incarnation, table.id, 0, lengths)
+        return TableEntry(
+            name, table.schema, key, table.incarnation, table.id, 0, lengths, frozenset(padded)
+        )
 
     def add_columns(self, name: str, columns: T.StructType | str) -> None:
         """Give a table more columns, which are NULL in the rows that it has.
@@ -202,10 +212,15 @@ class Database:
                 )
         struct = T.StructType([*struct_of(old.schema).fields, *added.fields])
         entry = self._table_entry(old.name, struct, old.key)
-        lengths = {**old.lengths, **entry.lengths}
-        self._engine.add_columns(old, replace(entry, created=old.created, lengths=lengths))
+        entry = replace(
+            entry,
+            created=old.created,
+            lengths={**old.lengths, **entry.lengths},
+            padded=old.padded | entry.padded,
+        )
+        self._engine.add_columns(old, entry)
         self._leaves.remove(old.name)
-        self._leaves.add(old.name, struct_of(entry.schema))
+        self._leaves.add(old.name, self._declared(entry))
 
     def create_view(
         self,

@@ -78,6 +78,7 @@ class Definitions:
 
     def of_frame(self, name: str, frame: DataFrame) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as a DataFrame over `db.table(...)`."""
+        entry, term = self._entry(name, frame, sql=None, plan=None)
         marked = self._marked(frame._jdf.queryExecution().analyzed())
         try:
             kept = base64.b64encode(self._catalyst.serialise([marked])).decode()
@@ -87,7 +88,7 @@ class Definitions:
                 detail=str(error.java_exception),
                 hint="define the view by SQL text",
             ) from error
-        return self._entry(name, frame, sql=None, plan=kept)
+        return replace(entry, plan=kept), term
 
     def of_loops(
         self, loops: Sequence[Loop], schemas: Mapping[str, StructType]

@@ -19,6 +19,7 @@ from rekindle.circuit.nodes import Table
 from rekindle.errors import ConstraintError, RowError, StatementError, unknown_name
 from rekindle.frontends.spark_sql.encoded import encoded_column
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
+from rekindle.runtime.lengths import fitted_column
 from rekindle.runtime.transaction import Transaction
 from rekindle.spark.frames import collect
 
@@ -93,7 +94,8 @@ class Statements:
                 continue
             name = given[i]
             self._check_assignable(renamed, name, types[name], node, i)
-            columns.append(encoded_column(F.col(name).cast(field.type), field.type).alias(f"c{i}"))
+            fitting = fitted_column(F.col(name).cast(field.type), node, i)
+            columns.append(encoded_column(fitting, field.type).alias(f"c{i}"))
         return renamed.select(*columns)
 
     def encode_by_name(self, frame: DataFrame, node: Table) -> DataFrame:

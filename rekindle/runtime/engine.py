@@ -553,7 +553,9 @@ def _files(trace: Trace) -> list[str]:
 
 def table_node(entry: TableEntry) -> Table:
     """The circuit's node of a table."""
-    return Table(entry.name, entry.schema, entry.key, entry.incarnation, entry.lengths)
+    return Table(
+        entry.name, entry.schema, entry.key, entry.incarnation, entry.lengths, entry.padded
+    )
 
 
 def _paths(history: Mapping[str, tuple[Change, ...]]) -> set[str]:

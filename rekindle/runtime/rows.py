@@ -7,6 +7,7 @@ the row, the column, the value and the type. Nothing is applied when any row is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,9 +15,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row
+from pyspark.sql.types import VariantVal
 
 from rekindle.calculus.schema import Field, Schema
+from rekindle.circuit.nodes import Table
 from rekindle.errors import RowError
+from rekindle.frontends.spark_sql.variants import has_variant, is_variant
+from rekindle.runtime.lengths import declared_type
 from rekindle.spark.types import arrow_type, data_type
 
 WEIGHT = "_weight"
@@ -132,6 +137,8 @@ def _column(values: Any, field: Field, table: str) -> Any:
         if isinstance(values, pd.Series):
             if values.dtype == bool and not pa.types.is_boolean(target):
                 raise TypeError("the values are booleans")
+            if has_variant(target):
+                return _column([None if _is_missing(v) else v for v in values], field, table)
             return pa.Array.from_pandas(values, type=target)
         _refuse_lossy(values, target)
         if pa.types.is_nested(target):
@@ -148,6 +155,10 @@ def _conform(value: Any, target: pa.DataType) -> Any:
     """
     if value is None:
         return None
+    if is_variant(target):
+        if not isinstance(value, VariantVal):
+            raise TypeError("give a pyspark VariantVal, such as VariantVal.parseJson(text)")
+        return {"value": value.value, "metadata": value.metadata}
     if pa.types.is_struct(target):
         if isinstance(value, Row) and hasattr(value, "__fields__"):
             value = value.asDict()
@@ -171,6 +182,10 @@ def _conform(value: Any, target: pa.DataType) -> Any:
             for key, item in value.items()
         ]
     return value
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
 def _safely_cast(values: Any, target: pa.DataType) -> Any:
@@ -234,15 +249,14 @@ def check_not_null(columns: pa.Table, schema: Schema, table: str) -> None:
             )
 
 
-def check_lengths(
-    columns: pa.Table, schema: Schema, lengths: Mapping[int, int], table: str
-) -> None:
+def check_lengths(columns: pa.Table, table: Table) -> None:
     """Raise unless no text is longer than its column may hold."""
-    for i, most in lengths.items():
+    for i, most in table.lengths.items():
         row = pc.index(pc.greater(pc.utf8_length(columns.column(i)), most), True).as_py()
         if row >= 0:
             raise RowError(
-                f"column '{schema.names[i]}' of '{table}' is VARCHAR({most}), "
+                f"column '{table.schema.names[i]}' of '{table.name}' is "
+                f"{declared_type(table, i).upper()}, "
                 f"but row {row + 1} has a longer text",
                 detail=f"the row is {show_row(columns, row)}",
                 hint="shorten the text, or make the column a STRING",
@@ -252,5 +266,13 @@ def check_lengths(
 def show_row(columns: pa.Table, row: int) -> str:
     """A row for an error message."""
     payload = [name for name in columns.column_names if not name.startswith("_")]
-    values = (columns.column(name)[row].as_py() for name in payload)
-    return "(" + ", ".join("NULL" if v is None else repr(v) for v in values) + ")"
+    return "(" + ", ".join(_shown(columns.column(name)[row]) for name in payload) + ")"
+
+
+def _shown(value: pa.Scalar) -> str:
+    found = value.as_py()
+    if found is None:
+        return "NULL"
+    if is_variant(value.type):
+        return str(VariantVal(**found))
+    return repr(found)

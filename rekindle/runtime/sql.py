@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructField, StructType, _parse_datatype_json_string
+from pyspark.sql.types import DataType, StructField, StructType
 
 from rekindle.errors import DefinitionError, StatementError
 from rekindle.frontends.spark_sql.analyse import parse
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.dml import Statements
+from rekindle.runtime.engine import table_node
+from rekindle.runtime.lengths import declared_type
 from rekindle.runtime.state import State, TableEntry, ViewEntry
 from rekindle.runtime.statements import CreateView, Drop, Program, read_statement
 from rekindle.runtime.transaction import Transaction
@@ -148,7 +150,7 @@ class SqlFace:
                     detail="it comes last and is NULL in the rows that there are",
                     hint=f"add it, then UPDATE {name} SET {title} = ...",
                 )
-            data_type = _parse_datatype_json_string(column.dataType().json())
+            data_type = DataType.fromDDL(str(column.dataType().sql()))
             fields.append(StructField(title, data_type, column.nullable()))
         self._database.add_columns(name, StructType(fields))
         return self._epoch()
@@ -177,9 +179,12 @@ class SqlFace:
         entry = self._state().entry(str(parts[-1]))
         key = entry.key if isinstance(entry, TableEntry) else ()
         fields = entry.schema.fields
+        types = [f.type for f in fields]
+        if isinstance(entry, TableEntry):
+            types = [declared_type(table_node(entry), i) for i in range(len(fields))]
         rows = {
             "column": [f.name for f in fields],
-            "type": [f.type for f in fields],
+            "type": types,
             "null": ["" if f.nullable else "NOT NULL" for f in fields],
             "key": ["PRIMARY KEY" if i in key else "" for i in range(len(fields))],
         }

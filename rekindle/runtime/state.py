@@ -24,7 +24,8 @@ from rekindle.traces.trace import Trace
 class TableEntry:
     """A table: its columns, its primary key, and a mark that tells it from namesakes.
 
-    `lengths` has, for the positions of VARCHAR(n) columns, how many characters they hold.
+    `lengths` has, for the positions of CHAR(n) and VARCHAR(n) columns, how many characters they
+    hold; `padded` are those of CHAR(n).
     """
 
     name: str
@@ -34,6 +35,7 @@ class TableEntry:
     node: str
     created: int
     lengths: Mapping[int, int] = field(default_factory=dict)
+    padded: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "key": list(entry.key),
                 "incarnation": entry.incarnation,
                 "lengths": sorted(entry.lengths.items()),
+                "padded": sorted(entry.padded),
                 "created": entry.created,
             }
         case ViewEntry():
@@ -199,6 +202,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
             key=tuple(data["key"]),
             incarnation=data["incarnation"],
             lengths=dict(data.get("lengths", ())),
+            padded=frozenset(data.get("padded", ())),
             node=data["node"],
             # Early databases do not say when; 0 refuses no epoch.
             created=data.get("created", 0),

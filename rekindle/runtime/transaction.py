@@ -18,7 +18,9 @@ from pyspark.sql import functions as F
 from rekindle.circuit.nodes import Table
 from rekindle.errors import ClosedError, DefinitionError
 from rekindle.runtime.engine import INLINE_ROWS, Engine, TableChange
+from rekindle.runtime.lengths import fitted
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
+from rekindle.spark.frames import of_table
 from rekindle.spark.frames import to_arrow as collect_arrow
 from rekindle.spark.step import Placement
 from rekindle.spark.types import payload_schema
@@ -76,6 +78,7 @@ class Transaction:
         if is_frame(changes):
             changes = collect_arrow(changes)
         columns, weights = split_weights(changes, node.schema, node.name)
+        columns = fitted(columns, node)
         check_not_null(columns, node.schema, node.name)
         self._add(node, columns, weights)
 
@@ -141,7 +144,7 @@ class Transaction:
             size = sum(estimate for _, estimate in frames)
             if rows:
                 table = pa.concat_tables(rows)
-                parts.append(self._engine.frames.catalyst.spark.createDataFrame(table))
+                parts.append(of_table(self._engine.frames.catalyst.spark, table))
                 size += len(table)
             union = parts[0]
             for part in parts[1:]:
@@ -185,14 +188,14 @@ class Transaction:
     def _columns(self, node: Table, rows: Any) -> pa.Table:
         if is_frame(rows):
             return _stored(collect_arrow(self._encode(rows, node)), node)
-        return to_arrow(rows, node.schema, node.name)
+        return fitted(to_arrow(rows, node.schema, node.name), node)
 
     def _change(self, table: str, rows: Any, weight: int) -> None:
         node = self._node(table)
         if is_frame(rows):
             self.add_frame(node, self._encode(rows, node), weight)
             return
-        columns = to_arrow(rows, node.schema, node.name)
+        columns = self._columns(node, rows)
         check_not_null(columns, node.schema, node.name)
         self._add(node, columns, weight)
 

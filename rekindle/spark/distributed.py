@@ -56,7 +56,14 @@ from rekindle.kernels.settle import (
     groups_at_every_stamp,
     stamped_group_schema,
 )
-from rekindle.spark.frames import Examination, Frames, spark_schema, sum_of, to_arrow
+from rekindle.spark.frames import (
+    Examination,
+    Frames,
+    of_table,
+    spark_schema,
+    sum_of,
+    to_arrow,
+)
 from rekindle.spark.inline import SIDES, InlineStep, constant_rows, empty_results, write_table
 from rekindle.spark.plans import (
     Plans,
@@ -120,7 +127,7 @@ class DistributedStep:
 
     def give(self, key: str, change: pa.Table) -> None:
         """Let a node have changed by rows in the driver, of `_weight`, c0, c1..."""
-        self._given[key] = self._frames.of_table(change)
+        self._given[key] = of_table(self._frames.catalyst.spark, change)
         self._rows[key] = len(change)
 
     def run_some(self, nodes: Iterable[Node], result: StepResult) -> dict[str, Run]:
@@ -391,7 +398,7 @@ class DistributedStep:
         more = empty_results(self._plans, node, arrangement.schema, touched, self._context)
         if more:
             result = pa.concat_tables([result.cast(more[0].schema), *more])
-        return self._frames.catalyst.spark.createDataFrame(result)
+        return of_table(self._frames.catalyst.spark, result)
 
     def _indexed(self, key: str) -> Indexed:
         node = self._context.circuit.nodes[key]

@@ -15,12 +15,19 @@ from dataclasses import replace
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
+    JavaObject,
+    is_collated,
+    items,
+    simple_name,
+)
+from rekindle.frontends.spark_sql.variants import collected, to_spark
 from rekindle.spark.failures import spark_error
 from rekindle.spark.generate import generated
 from rekindle.spark.stages import WEIGHT, Lowered, Rowwise
@@ -108,7 +115,7 @@ class Frames:
         return self._project([weight, *outputs], plan)
 
     def _encoded(self, plan: JavaObject) -> JavaObject:
-        """Year-month intervals as numbers of months, which is how they are stored."""
+        """The plan's columns as they are stored: intervals as months, texts without collations."""
         output = items(plan.output())
         encoded = [_encoded(self.catalyst, column) for column in output]
         if all(after is before for after, before in zip(encoded, output, strict=True)):
@@ -121,10 +128,6 @@ class Frames:
 
     def _project(self, columns: Sequence[JavaObject], plan: JavaObject) -> JavaObject:
         return self.catalyst.plan("Project")(self.catalyst.seq(columns), plan)
-
-    def of_table(self, table: pa.Table) -> DataFrame:
-        """A frame of rows in the driver, in stored types."""
-        return self.catalyst.spark.createDataFrame(table, spark_schema(table.schema))
 
     # ---- traces ----------------------------------------------------------------------------
 
@@ -194,10 +197,15 @@ def collect(frame: DataFrame) -> list[Row]:
         raise spark_error(error) from error
 
 
+def of_table(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """The frame of stored columns that are in the driver."""
+    return spark.createDataFrame(to_spark(table))
+
+
 def to_arrow(frame: DataFrame) -> pa.Table:
-    """The rows of a frame as Arrow, with errors as in `collect`."""
+    """The rows of a frame as Arrow, in stored types, with errors as in `collect`."""
     try:
-        return frame.toArrow()
+        return collected(frame)
     except (Py4JJavaError, PySparkException) as error:
         raise spark_error(error) from error
 
@@ -244,7 +252,9 @@ def _unchanged(catalyst: Catalyst, column: JavaObject, target: JavaObject) -> Ja
 
 
 def _decoded(catalyst: Catalyst, column: JavaObject, target: JavaObject) -> JavaObject:
-    """A stored column in its own type: months become an interval."""
+    """A stored column in its own type: months become an interval, a text gets its collation."""
+    if is_collated(target):
+        return catalyst.cast(column, target)
     if simple_name(target) != "YearMonthIntervalType":
         return column
     interval = catalyst.expression("MakeYMInterval")(catalyst.literal("0"), column)
@@ -252,6 +262,8 @@ def _decoded(catalyst: Catalyst, column: JavaObject, target: JavaObject) -> Java
 
 
 def _encoded(catalyst: Catalyst, column: JavaObject) -> JavaObject:
+    if is_collated(column.dataType()):
+        return catalyst.without_collation(column)
     if simple_name(column.dataType()) != "YearMonthIntervalType":
         return column
     months = catalyst.cast(column, catalyst.data_type("interval month"))

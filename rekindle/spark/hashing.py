@@ -5,9 +5,10 @@ two `xxhash64` values with different seeds over an *unambiguous* list of hashabl
 hash skips NULLs and runs through nested values without marking where they begin, so each column is
 preceded by its null flag, each array by its length, and a map becomes its entries.
 Every NaN is alike, but -0.0 and 0.0 are two identities, and so are maps of equal entries in
-different order: expressions can tell them apart, so a table that forgot which it held would give
-its views other rows than a recomputation. Keys of joins and of primary keys are made equal first
-where Spark compares them as equal (`key_hash`).
+different order, texts that a collation does not tell apart, and variants of one value in different
+bytes: expressions can tell them apart, so a table that forgot which it held would give its views
+other rows than a recomputation. Keys of joins and of primary keys are made equal first where Spark
+compares them as equal (`key_hash`).
 
 The flags are always there, whatever the declared nullability: the same row must have the same
 identity on every path.
@@ -25,10 +26,13 @@ from pyspark.sql.types import (
     DoubleType,
     FloatType,
     MapType,
+    StringType,
     StructType,
+    VariantType,
 )
 
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, variant_parts
+from rekindle.spark.types import is_collated
 
 SEEDS = (42, 1_000_003)
 KEY_SEED = SEEDS[0]
@@ -62,6 +66,10 @@ def unambiguous(column: Column, data_type: DataType) -> list[Column]:
         case FloatType() | DoubleType():
             # Spark hashes -0.0 as 0.0, and its functions add 0.0 first; only the text shows it.
             return [flag, column, (column == 0) & (column.cast("string") == "-0.0")]
+        case VariantType():
+            return [flag, *variant_parts(column)]
+        case StringType() if is_collated(data_type):
+            return [flag, column.cast("string")]
     return [flag, column]
 
 

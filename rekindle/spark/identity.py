@@ -50,7 +50,7 @@ def identity_of(types: Sequence[str], *marks: Mark | None) -> Identity | None:
 
 
 def _is_hashable(type_: str) -> bool:
-    return "collate" not in type_ and is_hashable(arrow_type(data_type(type_)))
+    return is_hashable(arrow_type(data_type(type_)))
 
 
 def hashed_key(keys: Sequence[Scalar], seed: int) -> Hashed | None:

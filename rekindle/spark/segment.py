@@ -27,6 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
+from rekindle.frontends.spark_sql.variants import from_spark
 from rekindle.spark.columnar import columnar
 from rekindle.spark.explode import collection_stage, explode, is_explodable
 from rekindle.spark.failures import spark_error
@@ -109,7 +110,7 @@ class Channel:
             (length,) = struct.unpack(">i", data.slice(offset, 4).to_pybytes())
             tables.append(pa.ipc.open_stream(data.slice(offset + 4, length)).read_all())
             offset += 4 + length
-        return pa.concat_tables(tables) if tables else None
+        return from_spark(pa.concat_tables(tables)) if tables else None
 
     def close(self) -> None:
         self._directory.cleanup()
@@ -202,7 +203,7 @@ class Segment:
         Generated code may read an element of an array before it asks whether it is NULL, which
         Spark's own arrays allow and those backed by Arrow do not.
         """
-        nested = ("ArrayType", "MapType", "StructType")
+        nested = ("ArrayType", "MapType", "StructType", "VariantType")
         if not any(simple_name(attribute.dataType()) in nested for attribute in attributes):
             return projection
         columns = self._catalyst.seq(attributes)

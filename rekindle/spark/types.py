@@ -3,7 +3,7 @@
 A column is stored in the Arrow type that Spark's own Arrow conversion uses, so batches pass between
 Python and the JVM without a copy of meaning. The one exception is the year-month interval, which
 pyarrow cannot hold: it is stored as its number of months, an int32, which is also Spark's internal
-form.
+form. A string with a collation is stored as its text, a variant as its two binaries.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ from pyspark.sql.types import (
     TimestampType,
     TimeType,
     VarcharType,
+    VariantType,
     YearMonthIntervalType,
 )
 
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import DefinitionError
+from rekindle.frontends.spark_sql.encoded import uncollated
+from rekindle.frontends.spark_sql.variants import opened
 
 TIME_SETTING = "spark.sql.timeType.enabled"
 
@@ -60,6 +63,7 @@ _ATOMIC = (
     TimestampNTZType,
     TimeType,
     DayTimeIntervalType,
+    VariantType,
 )
 
 
@@ -76,12 +80,23 @@ def check_storable(data_type: DataType, column: str, *, nested: bool = False) ->
                 check_storable(field.dataType, column, nested=True)
         case CharType() | VarcharType():
             raise _refusal(column, data_type, "use STRING, or VARCHAR(n) as a table's column")
-        case StringType() if "collate" in data_type.simpleString():
-            raise _refusal(column, data_type, "use STRING without a collation")
         case YearMonthIntervalType() if not nested:
             return
         case _ if not isinstance(data_type, _ATOMIC):
             raise _refusal(column, data_type, "store it as a STRING or BINARY column")
+
+
+def check_key(data_type: DataType, column: str) -> None:
+    """Raise `DefinitionError` unless a primary key can have a column of this type.
+
+    Keys are compared by their values outside of Spark too, which knows no collations there.
+    """
+    if is_collated(data_type) or "variant" in data_type.simpleString():
+        raise DefinitionError(
+            f"column '{column}' has the type {data_type.simpleString()}, "
+            "which cannot be part of a primary key",
+            hint="use a STRING without a collation, such as lower(name), or a number",
+        )
 
 
 def check_enabled(spark: SparkSession, data_type: DataType, column: str) -> None:
@@ -160,12 +175,19 @@ def arrow_type(data_type: DataType) -> pa.DataType:
     """The Arrow type in which a column of this type is stored."""
     if isinstance(data_type, YearMonthIntervalType):
         return pa.int32()
-    return to_arrow_type(data_type, timezone="UTC")
+    return opened(to_arrow_type(data_type, timezone="UTC"))
 
 
 def stored(data_type: DataType) -> DataType:
     """The Spark type whose Arrow form is the stored one."""
-    return IntegerType() if isinstance(data_type, YearMonthIntervalType) else data_type
+    if isinstance(data_type, YearMonthIntervalType):
+        return IntegerType()
+    return _data_type(uncollated(type_text(data_type))) if is_collated(data_type) else data_type
+
+
+def is_collated(data_type: DataType) -> bool:
+    """Does the type have a string in it that is not compared by its bytes?"""
+    return "collate" in data_type.simpleString()
 
 
 def payload_schema(schema: Schema) -> pa.Schema:

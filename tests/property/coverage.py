@@ -10,7 +10,7 @@ from rekindle.runtime.database import Database
 
 SEEN: dict[str, Counter[str]] = {
     title: Counter()
-    for title in ("queries", "nodes", "stages", "strategies", "courses", "placements")
+    for title in ("queries", "types", "nodes", "stages", "strategies", "courses", "placements")
 }
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import YearMonthIntervalType
+from pyspark.sql.types import VariantVal, YearMonthIntervalType
 
 from tests.property.values import arrow_column
 
@@ -34,6 +34,8 @@ def normalised(value: Any) -> Any:
             return "NaN" if math.isnan(value) else value + 0.0
         case bytearray():
             return bytes(value)
+        case VariantVal():
+            return bytes(value.value), bytes(value.metadata)
         case dict():
             return frozenset((normalised(k), normalised(v)) for k, v in value.items())
         case list() | tuple():
@@ -130,6 +132,8 @@ def publish(spark: SparkSession, spec: TableSpec, rows: Sequence[tuple[Any, ...]
         stored = F.col(name)
         if column.type.family == "months":
             stored = F.make_ym_interval(F.lit(0), stored)
+        if column.type.family == "collated":
+            stored = stored.cast(column.type.sql)
         selected.append(stored.alias(column.name))
     frame.select(*selected).createOrReplaceTempView(spec.name)
 

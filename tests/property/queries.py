@@ -84,6 +84,13 @@ def predicate(draw: st.DrawFn, relation: Relation, prefix: str = "") -> str:
             options += [f"{column} LIKE 'a%'", f"length({column}) > 1", f"{column} IN ('a', '')"]
         if type_.family == "special":
             options += [f"{column} >= 0", f"isnan({column})"]
+        if type_.family == "variant":
+            options += [
+                f"is_variant_null({column})",
+                f"try_variant_get({column}, '$.a', 'int') = 1",
+            ]
+        if type_.family == "collated":
+            options += [f"{column} = 'a'", f"{column} > 'A'", f"{column} IN ('B', 'ß')"]
     one = draw(st.sampled_from(options))
     if draw(st.integers(0, 3)) == 0:
         return f"({one}) {draw(st.sampled_from(['AND', 'OR']))} ({draw(st.sampled_from(options))})"
@@ -128,6 +135,18 @@ def expressions(relation: Relation, prefix: str = "") -> list[tuple[str, Type]]:
                 found += [(f"hour({column})", values.INT)]
             case "boolean":
                 found += [(f"NOT {column}", values.BOOLEAN)]
+            case "variant":
+                found += [
+                    (f"try_variant_get({column}, '$.a', 'int')", values.INT),
+                    (f"schema_of_variant({column})", OPAQUE),
+                    (f"to_json({column})", OPAQUE),
+                ]
+            case "collated":
+                found += [
+                    (f"{column} = 'a'", values.BOOLEAN),
+                    (f"contains({column}, 'B')", values.BOOLEAN),
+                    (f"length({column})", values.INT),
+                ]
     return found
 
 
@@ -341,6 +360,12 @@ def _aggregates(draw: st.DrawFn, relation: Relation) -> list[tuple[str, Type]]:
             (f"min({name})", relation.type(name)),
             (f"max({name})", relation.type(name)),
             (f"count(DISTINCT {name})", BIGINT),
+        ]
+    for name in relation.of("collated"):
+        options += [
+            (f"count(DISTINCT {name})", BIGINT),
+            (f"lower(CAST(min({name}) AS STRING))", OPAQUE),
+            (f"lower(CAST(max({name}) AS STRING))", OPAQUE),
         ]
     for name in relation.of("integer"):
         options += [

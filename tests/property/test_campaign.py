@@ -37,6 +37,7 @@ def _define(data: st.DataObject, tables: int, views: int) -> tuple[list[Any], di
         coverage.SEEN["queries"][query.kind] += 1
     for spec in specs:
         note(spec.ddl)
+        coverage.SEEN["types"].update(column.type.sql for column in spec.columns)
     for name, query in drawn.items():
         note(f"{name}: {query.sql}")
     return specs, {name: query.sql for name, query in drawn.items()}

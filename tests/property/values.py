@@ -14,6 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import VariantType, VariantVal
+
+from rekindle.frontends.spark_sql.variants import opened
 
 NULL = st.none()
 
@@ -33,8 +37,11 @@ class Type:
 
     @property
     def is_key(self) -> bool:
-        """May it be grouped by, joined on and made distinct?"""
-        return self.family != "map"
+        """May it be grouped by, joined on and made distinct, with one result?
+
+        Spark cannot compare variants, and shows any of the texts that a collation takes for one.
+        """
+        return self.family not in ("map", "variant", "collated")
 
 
 SMALL = st.integers(-3, 3)
@@ -140,7 +147,18 @@ MAP = Type(
     ),
     "map",
 )
-NESTED = (ARRAY, STRUCT, STRUCTS, MAP)
+VARIANT = Type(
+    "variant",
+    opened(to_arrow_type(VariantType())),
+    st.sampled_from(
+        [VariantVal.parseJson(text) for text in ('{"a": 1}', '{"a": "x", "b": [1.5]}', "null", "7")]
+    ),
+    "variant",
+)
+COLLATED = Type(
+    "string collate UTF8_LCASE", pa.string(), st.sampled_from(["", "a", "A", "b", "ẞ"]), "collated"
+)
+NESTED = (ARRAY, STRUCT, STRUCTS, MAP, VARIANT, COLLATED)
 
 
 def values_of(type_: Type, *, nullable: bool = True) -> st.SearchStrategy[Any]:
@@ -152,4 +170,6 @@ def arrow_column(values: list[Any], type_: Type) -> Any:
     """Values as an Arrow column, for the oracle's own copy of a table."""
     if type_.family == "map":
         values = [None if v is None else list(v.items()) for v in values]
+    if type_.family == "variant":
+        values = [None if v is None else {"value": v.value, "metadata": v.metadata} for v in values]
     return pa.array(values, type=type_.arrow)

@@ -87,14 +87,29 @@ def test_no_columns_are_hashed_as_a_constant(spark: SparkSession) -> None:
     assert row_hashes([], SEEDS, 3)[0].to_pylist() == [expected[0]] * 3
 
 
-def test_months_are_hashed_as_sparks_interval(spark: SparkSession) -> None:
-    """The one type that is stored as another: an int for an interval of years and months."""
-    table = pa.table({"c0": pa.array([0, -1, 25, None, 2**31 - 1], pa.int32())})
-    frame = spark.createDataFrame(table).selectExpr("make_ym_interval(0, c0) AS c0")
+STORED_AS_ANOTHER = {
+    "interval year to month": (
+        pa.array([0, -1, 25, None, 2**31 - 1], pa.int32()),
+        "make_ym_interval(0, c0) AS c0",
+    ),
+    "string collate UNICODE_CI": (
+        pa.array(["a", "A", "ä ", None, "Straße" * 9], pa.string()),
+        "c0 COLLATE UNICODE_CI AS c0",
+    ),
+}
+
+
+@pytest.mark.parametrize("type_", STORED_AS_ANOTHER)
+def test_what_is_stored_as_another_type_is_hashed_as_spark_does(
+    spark: SparkSession, type_: str
+) -> None:
+    """An int for an interval of years and months, a plain text for one with a collation."""
+    column, decoded = STORED_AS_ANOTHER[type_]
+    table = pa.table({"c0": column})
+    frame = spark.createDataFrame(table).selectExpr(decoded)
     plan = frame._jdf.queryExecution().analyzed()
-    interval = "interval year to month"
     catalyst = Catalyst(spark)
-    found = hashes(catalyst, [plan.output().apply(0)], [data_type(interval)])
+    found = hashes(catalyst, [plan.output().apply(0)], [data_type(type_)])
     column_of = catalyst.class_("org.apache.spark.sql.classic.ExpressionUtils").column
     expected = frame.select(*(Column(column_of(one)) for one in found)).collect()
     given = row_hashes(table.columns, SEEDS, len(table))

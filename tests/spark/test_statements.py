@@ -160,7 +160,7 @@ BAD = [
         ["the constraint FOREIGN KEY (a) REFERENCES orders (id) of 't' is not supported"],
     ),
     ("CREATE TABLE t (_weight INT)", DefinitionError, ["_weight"]),
-    ("CREATE TABLE t (a VARIANT)", DefinitionError, ["'a'", "variant"]),
+    ("CREATE TABLE t (a VOID)", DefinitionError, ["'a'", "void"]),
     ("CREATE MATERIALIZED VIEW spend AS SELECT 1", DefinitionError, ["spend", "exists"]),
     ("TRUNCATE TABLE orders", StatementError, ["TRUNCATE"]),
 ]

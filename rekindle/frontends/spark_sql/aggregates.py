@@ -22,6 +22,7 @@ from rekindle.frontends.spark_sql.bodies import aggregate
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    is_collated,
     items,
     option,
     position,
@@ -183,6 +184,10 @@ def _opaque(
             return expression
         if simple_name(expression) == "SortOrder":
             return expression.withNewChildren(catalyst.seq([column(expression.child())]))
+        # A NULL struct has NULL fields in Arrow, also those that are never NULL otherwise.
+        loose = expression.dataType().asNullable()
+        if not loose.equals(expression.dataType()):
+            expression = catalyst.cast(expression, loose)
         arguments.append(translator.scalar(expression, inputs))
         attributes.append(
             catalyst.attribute(f"argument{len(attributes)}", type_text(expression.dataType()))
@@ -193,8 +198,10 @@ def _opaque(
     condition = option(call.filter())
     kept = catalyst.none() if condition is None else catalyst.some(column(condition))
     complete = catalyst.module(f"{_AGGREGATES}.Complete")
+    # Which values are alike is then for their collation to say, not for their identity.
+    by_spark = bool(call.isDistinct()) and any(is_collated(a.dataType()) for a in attributes)
     expression = catalyst.class_(f"{_AGGREGATES}.AggregateExpression")(
-        moved, complete, False, kept, call.resultId()
+        moved, complete, by_spark, kept, call.resultId()
     )
     finish = aggregate(catalyst, expression, attributes)
     return Measure(
@@ -205,7 +212,7 @@ def _opaque(
         nullable=bool(function.nullable()),
         text=finish.text,
         finish=finish,
-        values=_values(call) if order is None else Values.ALL,
+        values=_values(call) if order is None and not by_spark else Values.ALL,
         order=order,
     )
 

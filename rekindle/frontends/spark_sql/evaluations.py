@@ -1,6 +1,7 @@
 """Python functions over rows: what Catalyst has taken out of expressions to run in Python.
 
-An evaluation is a generator that gives one row for each row: the results of the functions.
+An evaluation is a generator that gives one row for each row: the results of the functions. A table
+function gives any number of rows for each.
 """
 
 from __future__ import annotations
@@ -8,8 +9,23 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
+from pyspark import cloudpickle
+from pyspark.util import PythonEvalType
+
 from rekindle.calculus.schema import Field, Schema
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name, type_text
+from rekindle.errors import UnsupportedError
+from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
+    JavaObject,
+    items,
+    position,
+    simple_name,
+    type_text,
+)
+from rekindle.frontends.spark_sql.translated import unsupported
+
+_PARTED = ("Repartition", "RepartitionByExpression", "Sort")
+"""What Catalyst puts below a table function whose argument is a table in partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +35,7 @@ class CatalystEvaluation:
     text: str
     schema: Schema
     node: str
-    """The class of the plan node: BatchEvalPython or ArrowEvalPython."""
+    """The class of the plan node: BatchEvalPython, ArrowEvalPython, or either with UDTF after."""
     kind: int
     """PySpark's number of how the functions are called."""
     references: frozenset[int] = field(compare=False)
@@ -31,18 +47,62 @@ class CatalystEvaluation:
     def plan(self, catalyst: Catalyst, rows: JavaObject) -> JavaObject:
         """The plan node over a plan of `inputs` and possibly more columns."""
         functions, results = catalyst.seq(self.expressions), catalyst.seq(self.results)
+        if self.node.endswith("UDTF"):
+            # The optimiser makes the node that runs it; the analyser would not let it pass.
+            (function,) = self.expressions
+            none, nothing = catalyst.none(), catalyst.seq(())
+            return catalyst.plan("Generate")(function, nothing, False, none, results, rows)
         build = catalyst.class_(f"org.apache.spark.sql.catalyst.plans.logical.{self.node}")
-        if self.node == "ArrowEvalPython":
-            return build(functions, results, rows, self.kind)
-        return build(functions, results, rows)
+        kind = [self.kind] if self.node.startswith("Arrow") else []
+        return build(functions, results, rows, *kind)
+
+
+def functions_of(plan: JavaObject) -> list[JavaObject]:
+    """The Python functions that a plan node runs."""
+    return [plan.udtf()] if _is_table_function(plan) else items(plan.udfs())
+
+
+def _is_table_function(plan: JavaObject) -> bool:
+    return simple_name(plan).endswith("UDTF")
+
+
+def refuse_random(plan: JavaObject) -> None:
+    """Raise unless the functions of a plan node are declared to be functions of their arguments."""
+    declared = "; .asDeterministic() declares that it is one" if _is_table_function(plan) else ""
+    for function in functions_of(plan):
+        if not function.deterministic():
+            raise UnsupportedError(
+                f"the function {function.name()} is not deterministic",
+                detail=position(function),
+                hint="a materialized view must be a function of its tables" + declared,
+            )
+
+
+def refuse_state(plan: JavaObject) -> None:
+    """Raise unless a table function gives its rows for each row by itself.
+
+    A partition of rows as its argument, and rows after the last one, are not functions of a row.
+    """
+    (function,) = functions_of(plan)
+    if int(function.evalType()) == PythonEvalType.SQL_ARROW_UDTF:
+        raise unsupported(f"the Arrow table function {function.name()} over rows of a table", plan)
+    below = plan.child()
+    if simple_name(below) == "Project":
+        below = below.child()
+    if function.pythonUDTFPartitionColumnIndexes().isDefined() or simple_name(below) in _PARTED:
+        raise unsupported(f"PARTITION BY or WITH SINGLE PARTITION in {function.name()}()", plan)
+    command = str(function.func().command().mkString(",")).split(",")
+    handler = cloudpickle.loads(bytes(int(byte) & 255 for byte in command))
+    if hasattr(getattr(handler, "value", handler), "terminate"):
+        raise unsupported(f"the method terminate of the table function {function.name()}", plan)
 
 
 def evaluation(
     catalyst: Catalyst, plan: JavaObject, inputs: tuple[JavaObject, ...]
 ) -> CatalystEvaluation:
-    """The evaluation of an `ArrowEvalPython` or `BatchEvalPython` node."""
+    """The evaluation of a plan node that runs Python functions."""
     node = simple_name(plan)
-    functions, results = items(plan.udfs()), items(plan.resultAttrs())
+    functions, results = functions_of(plan), items(plan.resultAttrs())
     read = {a.exprId().id() for f in functions for a in items(f.references().toSeq())}
     digest = hashlib.sha256()
     for function in functions:
@@ -54,7 +114,7 @@ def evaluation(
         text=f"python:{digest.hexdigest()[:20]}",
         schema=Schema(tuple(Field(str(a.name()), type_text(a.dataType()), True) for a in results)),
         node=node,
-        kind=int(plan.evalType()) if node == "ArrowEvalPython" else 0,
+        kind=int(plan.evalType()) if node.startswith("Arrow") else 0,
         references=frozenset(i for i, a in enumerate(inputs) if a.exprId().id() in read),
         display=", ".join(str(f.sql()) for f in functions),
         expressions=tuple(functions),

@@ -74,7 +74,10 @@ def _keys(
     right: Translated,
     condition: JavaObject | None,
 ) -> tuple[Keys, JavaObject | None]:
-    """Equal keys of both sides, and what of the condition is left."""
+    """Equal keys of both sides, and what of the condition is left.
+
+    Texts that a collation does not tell apart have one key, so that a set of keys has each once.
+    """
     if condition is None:
         return ((), ()), None
     catalyst = translator.catalyst
@@ -87,8 +90,14 @@ def _keys(
     if found is None:
         return ((), ()), condition
     keys = (
-        tuple(translator.scalar(key, left.attributes) for key in items(found._2())),
-        tuple(translator.scalar(key, right.attributes) for key in items(found._3())),
+        tuple(
+            translator.scalar(catalyst.collation_key(key), left.attributes)
+            for key in items(found._2())
+        ),
+        tuple(
+            translator.scalar(catalyst.collation_key(key), right.attributes)
+            for key in items(found._3())
+        ),
     )
     return keys, option(found._4())
 

@@ -11,7 +11,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
+
+from rekindle.frontends.spark_sql.encoded import uncollated
 
 JavaObject = Any
 
@@ -147,12 +150,25 @@ class Catalyst:
         )
 
     def normalised(self, expression: JavaObject) -> JavaObject:
-        """The expression with -0.0 as 0.0 and one NaN, also inside nested values.
+        """The expression with -0.0 as 0.0 and one NaN, and texts that a collation does not tell
+        apart as one key, also inside nested values.
 
         Spark does this to the keys of joins and groups when it plans them.
         """
         rule = "org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers"
-        return self.module(rule).normalize(expression)
+        return self.collation_key(self.module(rule).normalize(expression))
+
+    def collation_key(self, expression: JavaObject) -> JavaObject:
+        """Binaries in place of strings with a collation, equal and ordered as those are."""
+        if not is_collated(expression.dataType()):
+            return expression
+        keys = self.module(f"{_EXPRESSIONS}.CollationKey")
+        return keys.injectCollationKey(expression)
+
+    def without_collation(self, expression: JavaObject) -> JavaObject:
+        """The same values as strings that are compared by their bytes, also inside nested ones."""
+        bare = uncollated(str(expression.dataType().sql()))
+        return self.cast(expression, self.data_type(bare))
 
     def transform(
         self, tree: JavaObject, change: Callable[[JavaObject], JavaObject | None]
@@ -221,6 +237,33 @@ def type_text(data_type: JavaObject) -> str:
     """A text that parses back to the type: Spark's short form, or its SQL form when nested."""
     nested = {"ArrayType", "MapType", "StructType"}
     return str(data_type.sql() if simple_name(data_type) in nested else data_type.catalogString())
+
+
+def is_collated(data_type: JavaObject) -> bool:
+    """Does a type have a string in it that is not compared by its bytes?"""
+    return "collate" in str(data_type.catalogString()).lower()
+
+
+def variant_parts(column: Column) -> tuple[Column, Column]:
+    """The two binaries that a variant is made of."""
+    context = SparkContext._active_spark_context
+    assert context is not None, "a column has a session"
+    jvm: JavaObject = context._jvm
+    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    parts = variant_bytes(jvm, utils.expression(column._jc))
+    return Column(utils.column(parts[0])), Column(utils.column(parts[1]))
+
+
+def variant_bytes(jvm: JavaObject, variant: JavaObject) -> tuple[JavaObject, JavaObject]:
+    """The same for expressions."""
+    invoke = jvm.org.apache.spark.sql.catalyst.expressions.objects.Invoke
+    binary = jvm.org.apache.spark.sql.types.DataType.fromDDL("binary")
+    none = jvm.org.apache.spark.api.python.PythonUtils.toSeq([])
+    value, metadata = (
+        invoke(variant, method, binary, none, none, True, True, True)
+        for method in ("getValue", "getMetadata")
+    )
+    return value, metadata
 
 
 def fingerprint(bound: JavaObject) -> str:

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 
 from rekindle.calculus.terms import First, Map, PerGroup
 from rekindle.frontends.spark_sql import bodies
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name, type_text
+from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
+    JavaObject,
+    is_collated,
+    items,
+    simple_name,
+    type_text,
+    variant_bytes,
+)
 from rekindle.frontends.spark_sql.translated import Translated
 
 if TYPE_CHECKING:
@@ -32,6 +40,13 @@ _UNSIGNED = ("StringType", "BinaryType", "FloatType", "DoubleType")
 
 def prefix(catalyst: Catalyst, order: JavaObject) -> JavaObject:
     """A bigint that ascends with the order; level where the order's first 64 bits are."""
+    if _begins(order.child().dataType()):
+        # A struct is ordered by its first field first; its NULLs come before all, so it has none.
+        first = catalyst.expression("GetStructField")(order.child(), 0, catalyst.none())
+        return prefix(catalyst, order.withNewChildren(catalyst.seq([first])))
+    if is_collated(order.child().dataType()):
+        # Spark's prefix of a text is that of its bytes, whatever order its collation has.
+        order = order.withNewChildren(catalyst.seq([catalyst.collation_key(order.child())]))
     value = catalyst.expression("SortPrefix")(order)
     if _is_unsigned(order.child().dataType()):
         value = catalyst.expression("BitwiseXor")(value, catalyst.literal(f"{-(2**63)}L"))
@@ -40,6 +55,13 @@ def prefix(catalyst: Catalyst, order: JavaObject) -> JavaObject:
     first = simple_name(order.nullOrdering()) == "NullsFirst"
     of_null = catalyst.literal(f"{-(2**63) if first else 2**63 - 1}L")
     return catalyst.expression("Coalesce")(catalyst.seq([value, of_null]))
+
+
+def _begins(data_type: JavaObject) -> bool:
+    """Is this a struct whose first field is never NULL?"""
+    if simple_name(data_type) != "StructType" or not data_type.length():
+        return False
+    return not data_type.fields()[0].nullable()
 
 
 def _is_unsigned(data_type: JavaObject) -> bool:
@@ -72,16 +94,26 @@ def _sort_order(
 def total_order(
     catalyst: Catalyst, order: Sequence[JavaObject], attributes: Sequence[JavaObject]
 ) -> list[JavaObject]:
-    """The order, and after it every column that it does not name and that can be ordered."""
+    """The order, and after it whatever of the columns it leaves undecided."""
     named = {
         o.child().exprId().id() for o in order if simple_name(o.child()) == "AttributeReference"
     }
     rest = [
-        ascending(catalyst, a)
+        ascending(catalyst, deciding)
         for a in attributes
-        if a.exprId().id() not in named and _is_orderable(a.dataType())
+        if a.exprId().id() not in named or is_collated(a.dataType())
+        for deciding in _deciding(catalyst, a)
     ]
     return [*order, *rest]
+
+
+def _deciding(catalyst: Catalyst, column: JavaObject) -> tuple[JavaObject, ...]:
+    """Expressions in an order of which values that differ are not level."""
+    if simple_name(column.dataType()) == "VariantType":
+        return variant_bytes(catalyst.jvm, column)
+    if not _is_orderable(column.dataType()):
+        return (catalyst.cast(column, catalyst.data_type("string")),)
+    return (catalyst.without_collation(column) if is_collated(column.dataType()) else column,)
 
 
 def _is_orderable(data_type: JavaObject) -> bool:

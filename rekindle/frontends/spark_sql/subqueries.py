@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
+from rekindle.frontends.spark_sql.translated import unsupported
 
 _PLANS = "org.apache.spark.sql.catalyst.plans"
 
@@ -75,6 +76,8 @@ def without_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObjec
 
 def _collect(expression: JavaObject, found: list[JavaObject]) -> None:
     if simple_name(expression) == "ScalarSubquery":
+        if expression.isCorrelated():
+            raise unsupported("a correlated subquery that Spark does not take apart", expression)
         if not any(known.semanticEquals(expression) for known in found):
             found.append(expression)
         return

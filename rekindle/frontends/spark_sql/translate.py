@@ -30,8 +30,9 @@ from rekindle.calculus.terms import (
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
 from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.frontends.spark_sql.collations import without_collations
 from rekindle.frontends.spark_sql.encoded import encoded_column
-from rekindle.frontends.spark_sql.evaluations import evaluation
+from rekindle.frontends.spark_sql.evaluations import evaluation, refuse_random, refuse_state
 from rekindle.frontends.spark_sql.joins import join
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
@@ -50,12 +51,23 @@ from rekindle.frontends.spark_sql.subqueries import (
     without_scalar_subqueries,
 )
 from rekindle.frontends.spark_sql.translated import Translated, unsupported
+from rekindle.frontends.spark_sql.variants import collected
 
 WORDS = {
     "Tail": "tail()",
     "Sample": "TABLESAMPLE",
     "MapInArrow": "mapInArrow",
+    "PythonMapInArrow": "mapInArrow",
     "MapInPandas": "mapInPandas",
+    "FlatMapGroupsInPandas": "groupBy().applyInPandas",
+    "FlatMapGroupsInArrow": "groupBy().applyInArrow",
+    "FlatMapCoGroupsInPandas": "cogroup().applyInPandas",
+    "FlatMapCoGroupsInArrow": "cogroup().applyInArrow",
+    "InMemoryRelation": "a cached DataFrame",
+    "ScriptTransformation": "TRANSFORM ... USING",
+    "CollectMetrics": "observe()",
+    "LateralJoin": "this form of LATERAL",
+    "DomainJoin": "this form of correlated subquery",
 }
 """What users call the plan nodes that no term stands for yet."""
 
@@ -81,7 +93,7 @@ class Translator:
 
     def translate(self, plan: JavaObject) -> Translated:
         """The term that denotes what the plan computes."""
-        if _is_constant(plan):
+        if _is_constant(plan) and plan.deterministic():
             return _constant(self, plan)
         rewritten = without_scalar_subqueries(self.catalyst, plan)
         if rewritten is not None:
@@ -115,6 +127,7 @@ class Translator:
             "Exists": "EXISTS",
             "InSubquery": "IN with a subquery",
             "ListQuery": "IN with a subquery",
+            "OuterReference": "a correlated subquery that Spark does not take apart",
         }
         kind = simple_name(expression)
         if kind in words:
@@ -172,7 +185,7 @@ def _union(translator: Translator, plan: JavaObject) -> Translated:
 def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     """Groups, then measures, then the result columns computed from both."""
     catalyst = translator.catalyst
-    plan = without_sessions(catalyst, plan)
+    plan = without_collations(catalyst, without_sessions(catalyst, plan))
     child = translator.translate(plan.child())
     groupings = items(plan.groupingExpressions())
     results = items(plan.aggregateExpressions())
@@ -230,6 +243,13 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     return Translated(Map(grouped, outputs), tuple(r.toAttribute() for r in results))
 
 
+def _distinct(translator: Translator, plan: JavaObject) -> Translated:
+    """Each row once; Catalyst leaves some where it has taken a correlated subquery apart."""
+    catalyst, columns = translator.catalyst, plan.child().output()
+    rewritten = catalyst.plan("Aggregate")(columns, columns, plan.child(), catalyst.none())
+    return _aggregate(translator, rewritten)
+
+
 def _generate(translator: Translator, plan: JavaObject) -> Translated:
     child = translator.translate(plan.child())
     translator.refuse_inner(plan.generator())
@@ -250,16 +270,22 @@ def _generate(translator: Translator, plan: JavaObject) -> Translated:
 def _evaluate(translator: Translator, plan: JavaObject) -> Translated:
     """Python functions: a generator of one row for each row."""
     child = translator.translate(plan.child())
-    for function in items(plan.udfs()):
-        if not function.deterministic():
-            raise UnsupportedError(
-                f"the function {function.name()} is not deterministic",
-                detail=position(function),
-                hint="a materialized view must be a function of its tables",
-            )
+    refuse_random(plan)
     results = evaluation(translator.catalyst, plan, child.attributes)
     kept = tuple(range(len(child.attributes)))
     attributes = (*child.attributes, *items(plan.resultAttrs()))
+    return Translated(FlatMap(child.term, results, kept), attributes)
+
+
+def _table_function(translator: Translator, plan: JavaObject) -> Translated:
+    """A Python table function: the rows that it gives for each row."""
+    refuse_random(plan)
+    refuse_state(plan)
+    child = translator.translate(plan.child())
+    results = evaluation(translator.catalyst, plan, child.attributes)
+    places = {a.exprId().id(): i for i, a in enumerate(child.attributes)}
+    kept = tuple(places[a.exprId().id()] for a in items(plan.requiredChildOutput()))
+    attributes = (*(child.attributes[i] for i in kept), *items(plan.resultAttrs()))
     return Translated(FlatMap(child.term, results, kept), attributes)
 
 
@@ -289,7 +315,7 @@ def _constant(translator: Translator, plan: JavaObject) -> Translated:
     )
     frame = frame.toDF(*(f"c{i}" for i in range(len(fields))))
     columns = [encoded_column(frame[f"c{i}"], f.type).alias(f"c{i}") for i, f in enumerate(fields)]
-    table = frame.select(*columns).toArrow()
+    table = collected(frame.select(*columns))
     return Translated(Constant(Schema(fields), Relation.of(table)), attributes)
 
 
@@ -340,9 +366,12 @@ TRANSLATIONS: Mapping[str, Callable[[Translator, JavaObject], Translated]] = {
     "Union": _union,
     "Join": join,
     "Aggregate": _aggregate,
+    "Distinct": _distinct,
     "Generate": _generate,
     "ArrowEvalPython": _evaluate,
     "BatchEvalPython": _evaluate,
+    "ArrowEvalPythonUDTF": _table_function,
+    "BatchEvalPythonUDTF": _table_function,
     "Expand": _expand,
     "Window": window,
     "WindowGroupLimit": group_limit,

@@ -1,0 +1,92 @@
+"""Variants in Arrow: a struct of two binaries, `value` and `metadata`.
+
+Spark declares both as never NULL, and yet writes NULLs into them where the variant itself is NULL,
+which Arrow's casts refuse. So stored columns declare them as nullable (`opened`), what comes from
+Spark is given that type (`from_spark`), and on the way into a DataFrame the NULLs below a NULL are
+filled with empty values (`to_spark`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas import types as pandas_types
+
+
+def opened(type_: pa.DataType) -> pa.DataType:
+    """The type with the parts of every variant in it nullable."""
+    if not has_variant(type_):
+        return type_
+    if is_variant(type_):
+        return pa.struct([part.with_nullable(True) for part in type_])
+    if pa.types.is_map(type_):
+        item = type_.item_field
+        return pa.map_(type_.key_field, item.with_type(opened(item.type)))
+    parts = [type_.field(i) for i in range(type_.num_fields)]
+    inner = [part.with_type(opened(part.type)) for part in parts]
+    return pa.struct(inner) if pa.types.is_struct(type_) else pa.list_(inner[0])
+
+
+def from_spark(table: pa.Table) -> pa.Table:
+    """A table that Spark wrote, in the types of stored columns."""
+    if not any(has_variant(field.type) for field in table.schema):
+        return table
+    fields = [field.with_type(opened(field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def to_spark(table: pa.Table) -> pa.Table:
+    """Stored columns as `createDataFrame` takes them."""
+    for i, field in enumerate(table.schema):
+        if has_variant(field.type):
+            whole = table.column(i).combine_chunks()
+            # Taken rows begin at offset 0 at every depth.
+            table = table.set_column(i, field, _filled(whole.take(pa.array(np.arange(len(whole))))))
+    return table
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """The rows of a frame in the types of stored columns.
+
+    PySpark's `toArrow` ends in the cast that fails on a NULL variant.
+    """
+    types = pandas_types.to_arrow_schema(frame.schema, timezone="UTC")
+    if not any(has_variant(field.type) for field in types):
+        return frame.toArrow()
+    classic: Any = frame
+    batches = classic._collect_as_arrow(empty_list_if_zero_records=False)
+    target = pa.schema([field.with_type(opened(field.type)) for field in types])
+    return pa.Table.from_batches(batches).cast(target)
+
+
+def is_variant(type_: pa.DataType) -> bool:
+    """Is this the type of a variant?"""
+    return bool(pa.types.is_struct(type_) and pandas_types.is_variant(type_))
+
+
+def has_variant(type_: pa.DataType) -> bool:
+    """Is this the type of a variant, or of values that have one inside?"""
+    if is_variant(type_):
+        return True
+    return any(has_variant(type_.field(i).type) for i in range(type_.num_fields))
+
+
+def _filled(array: pa.Array) -> pa.Array:
+    type_ = array.type
+    if not has_variant(type_):
+        return array
+    if pa.types.is_map(type_):
+        entries = pa.StructArray.from_arrays(
+            [array.keys, _filled(array.items)], fields=[type_.key_field, type_.item_field]
+        )
+        return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], children=[entries])
+    if pa.types.is_struct(type_):
+        parts = [array.field(i) for i in range(type_.num_fields)]
+        filled = [pc.fill_null(p, b"") if is_variant(type_) else _filled(p) for p in parts]
+        return pa.Array.from_buffers(type_, len(array), array.buffers()[:1], children=filled)
+    values = _filled(array.values)
+    return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], children=[values])

@@ -1,0 +1,115 @@
+"""Python table functions: the rows that they give for a row come and go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import arrow_udtf, udtf
+
+import rekindle
+from rekindle.errors import UnsupportedError
+from rekindle.runtime.database import Database
+from tests.property.oracle import collected
+from tests.spark.helpers import refused, rows
+
+
+class Words:
+    """The words of a text, numbered."""
+
+    def eval(self, text: str | None) -> Iterator[tuple[int, str]]:
+        yield from enumerate((text or "").split())
+
+
+class WordsAtOnce:
+    """The same for a column of texts."""
+
+    def eval(self, texts: pa.Array) -> Iterator[pa.RecordBatch]:
+        (text,) = texts.to_pylist()
+        words = (text or "").split()
+        yield pa.RecordBatch.from_pydict(
+            {"i": pa.array(range(len(words)), pa.int32()), "w": pa.array(words, pa.string())}
+        )
+
+
+class Counted:
+    """How many rows there were, said after the last one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def eval(self, text: Any) -> None:
+        self.count += 1
+
+    def terminate(self) -> Iterator[tuple[int, str]]:
+        yield self.count, ""
+
+
+VIEWS = {
+    "inner": "SELECT t.id, f.* FROM t, LATERAL words(t.s) AS f",
+    "outer": "SELECT t.id, f.w FROM t LEFT JOIN LATERAL words(t.s) AS f ON f.i = t.id",
+    "counted": "SELECT f.w, count(*) AS n FROM t, LATERAL words(t.s) AS f GROUP BY f.w",
+    "constant": "SELECT * FROM words('a b')",
+    "constant_at_once": "SELECT * FROM words_at_once('a b')",
+}
+
+
+@pytest.fixture
+def functions(spark: SparkSession) -> None:
+    shape = "i int, w string"
+    spark.udtf.register("words", udtf(Words, returnType=shape).asDeterministic())
+    spark.udtf.register(
+        "words_at_once", arrow_udtf(WordsAtOnce, returnType=shape).asDeterministic()
+    )
+    spark.udtf.register("any_words", udtf(Words, returnType=shape))
+    spark.udtf.register("counted", udtf(Counted, returnType=shape).asDeterministic())
+
+
+@pytest.mark.usefixtures("functions")
+def test_table_functions_follow_changes(warehouse: str, spark: SparkSession) -> None:
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.sql("CREATE TABLE t (id INT, s STRING)")
+        for view, query in VIEWS.items():
+            db.create_view(view, query, incremental="required")
+        with db.transaction() as tx:
+            tx.insert("t", [(1, "a b"), (1, "a b"), (2, None), (3, ""), (0, "c a")])
+            tx.insert("t", [(i, "z") for i in range(10, 50)])
+        _agree(db)
+        db.sql("UPDATE t SET s = 'b c d' WHERE id = 2")
+        _agree(db)
+        assert db.last_step is not None
+        read = {n.rows_in for n in db.last_step.nodes.values()}
+        assert read and max(read) < 10, "the changed rows alone go through the function"
+    with rekindle.connect(warehouse, spark=spark) as db:
+        with db.transaction() as tx:
+            tx.delete("t", [(1, "a b"), (0, "c a")])
+        _agree(db)
+        db.place("spark")
+        db.sql("INSERT INTO t VALUES (1, 'x a')")
+        _agree(db)
+
+
+@pytest.mark.usefixtures("functions")
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT f.* FROM t, LATERAL any_words(t.s) AS f", "any_words is not deterministic"),
+        ("SELECT * FROM any_words('a')", "any_words is not deterministic"),
+        ("SELECT f.* FROM t, LATERAL counted(t.s) AS f", "terminate of the table function counted"),
+        ("SELECT * FROM words_at_once(TABLE(t))", "the Arrow table function words_at_once"),
+        ("SELECT * FROM words(TABLE(t) PARTITION BY id)", "PARTITION BY"),
+        ("SELECT * FROM words(TABLE(t) WITH SINGLE PARTITION)", "WITH SINGLE PARTITION"),
+    ],
+)
+def test_what_is_not_a_function_of_a_row_is_refused(db: Database, query: str, words: str) -> None:
+    db.sql("CREATE TABLE t (id INT, s STRING)")
+    with refused(db, UnsupportedError, words):
+        db.create_view("v", query)
+
+
+def _agree(db: Database) -> None:
+    for view in db.views:
+        assert rows(db, view) == collected(db.recompute(view)), view
