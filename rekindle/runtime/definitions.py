@@ -27,7 +27,8 @@ from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple
 from rekindle.frontends.spark_sql.persist import dump, load
 from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.incremental.policies.choice import Policy
-from rekindle.incremental.policies.joins import Refusal
+from rekindle.incremental.policies.factorised import factorise_rows
+from rekindle.incremental.policies.joins import Refusal, recognise_rows
 from rekindle.incremental.policies.view_tree import factorise
 from rekindle.runtime.models import ModelSpec, check_columns, cofactor_query
 from rekindle.runtime.recursion import Fixpoint, Loop, fixed_point
@@ -148,6 +149,9 @@ class Definitions:
                 detail=f"this is Spark {self._catalyst.spark.version}",
                 hint="open the database with that version, or drop the view and create it again",
             )
+        if entry.part_of is not None:
+            _, parts = self.factorised(*self.of_sql(entry.part_of, entry.sql))
+            return next(term for part, term in parts if part.name == entry.name)
         again, term = self.of_sql(entry.name, entry.sql)
         rounding = entry.model is not None
         return self.under(entry.policy, again, term, rounding=rounding)[1]
@@ -170,6 +174,35 @@ class Definitions:
         text, objects = to_text_with_table(found.term)
         scalars = tuple(dump(self._catalyst, value) for value in objects)
         return replace(entry, term=text, scalars=scalars, policy=policy), found.term
+
+    def factorised(
+        self, entry: ViewEntry, term: Term
+    ) -> tuple[ViewEntry, list[tuple[ViewEntry, Term]]]:
+        """The view as an entry without a node, and the views that keep its collections."""
+        query = recognise_rows(term, SparkArithmetic(self._catalyst, self._translator))
+        if isinstance(query, Refusal):
+            raise UnsupportedError(
+                f"view '{entry.name}' cannot be kept factorised",
+                detail=query.reason,
+                hint="a factorised view joins rows by equal keys; leave out representation = "
+                "'factorised' for anything else",
+            )
+        kept = factorise_rows(query, entry.name)
+        parts: list[tuple[ViewEntry, Term]] = []
+        for name, part in kept.terms.items():
+            text, objects = to_text_with_table(part)
+            scalars = tuple(dump(self._catalyst, value) for value in objects)
+            hidden = replace(
+                entry,
+                name=name,
+                schema=part.schema,
+                term=text,
+                scalars=scalars,
+                part_of=entry.name,
+            )
+            parts.append((hidden, part))
+        owner = replace(entry, factorisation=kept.factorisation)
+        return owner, parts
 
     def recomputation(self, entry: ViewEntry, contents: Callable[[str], DataFrame]) -> DataFrame:
         """The view's query over the tables' contents, for Spark to run from scratch."""

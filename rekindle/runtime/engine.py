@@ -22,7 +22,13 @@ from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, Course, parts
 from rekindle.circuit.nodes import HalfJoin, Keeping, Node, Regroup, Table, View
-from rekindle.errors import ClosedError, ConstraintError, DefinitionError, RekindleError
+from rekindle.errors import (
+    ClosedError,
+    ConstraintError,
+    DefinitionError,
+    RekindleError,
+    UnsupportedError,
+)
 from rekindle.incremental.pipeline import derive
 from rekindle.runtime.constraints import check_change, check_load
 from rekindle.runtime.filling import Filling
@@ -143,14 +149,17 @@ class Engine:
         self,
         definitions: Sequence[tuple[ViewEntry, Term]],
         incremental: Incremental = Incremental.PREFERRED,
+        standing: Sequence[ViewEntry] = (),
     ) -> None:
         """Add views, or give them new definitions, and fill them from what the database holds.
 
-        A view may read those before it; all of them are made in one epoch.
+        A view may read those before it; all of them are made in one epoch, and with them the
+        `standing` entries, which have no nodes and stand for some of the others.
         """
         circuit = self.circuit.copy()
         views = {}
         for entry, term in definitions:
+            self._check_sources(entry.part_of or entry.name, term)
             view = circuit.view(entry.name, derive(term), entry.schema)
             if incremental is Incremental.REQUIRED:
                 _require_incremental(entry.name, circuit, view)
@@ -172,6 +181,7 @@ class Engine:
                 entry.name: replace(entry, node=views[entry.name], created=epoch)
                 for entry, _ in definitions
             }
+            entries |= {entry.name: replace(entry, created=epoch) for entry in standing}
             self.store.flush(path for run in result.runs.values() for path in run.paths)
             self._commit(
                 replace(
@@ -185,6 +195,16 @@ class Engine:
         self.circuit = circuit
         self.terms.update({entry.name: term for entry, term in definitions})
         self._remember(result, started)
+
+    def _check_sources(self, name: str, term: Term) -> None:
+        for source in sources(term):
+            read = self.state.entries.get(source)
+            if isinstance(read, ViewEntry) and read.factorisation is not None:
+                raise UnsupportedError(
+                    f"view '{name}' reads '{source}', which is kept factorised",
+                    detail="a factorised view has no changes that another could follow",
+                    hint=f"write the query of '{source}' in its place",
+                )
 
     def _contents(
         self, circuit: Circuit, keys: Iterable[str], filled: StepResult
@@ -208,7 +228,7 @@ class Engine:
         for known in self.state.in_order:
             if isinstance(known, TableEntry):
                 circuit.table(table_node(entry if known.name == old.name else known))
-            else:
+            elif known.factorisation is None:
                 circuit.view(known.name, derive(self.terms[known.name]), known.schema)
         node = circuit.nodes[entry.node]
         assert isinstance(node, Table)
@@ -217,7 +237,7 @@ class Engine:
         moved = {
             known.node: circuit.names[name]
             for name, known in self.state.entries.items()
-            if isinstance(known, ViewEntry)
+            if isinstance(known, ViewEntry) and known.factorisation is None
         }
         before = self.state
         with self._attempt(before.epoch + 1):
@@ -250,13 +270,17 @@ class Engine:
         self.circuit = circuit
 
     def drop(self, entry: Entry) -> None:
-        """Remove a table or view and the state that nothing else needs."""
+        """Remove a table or view, with its parts, and the state that nothing else needs."""
         circuit = self.circuit.copy()
-        gone = {node.id for node in circuit.drop(entry.name)}
         before = self.state
+        parts = [part.name for part in before.parts(entry.name)]
+        names = {entry.name, *parts}
+        # A part may read another: those that read go first.
+        dropped = reversed(parts) if parts else [entry.name]
+        gone = {node.id for name in dropped for node in circuit.drop(name)}
         after = replace(
             before,
-            entries={k: v for k, v in before.entries.items() if k != entry.name},
+            entries={k: v for k, v in before.entries.items() if k not in names},
             traces={k: v for k, v in before.traces.items() if k not in gone},
             history={k: v for k, v in before.history.items() if k not in gone},
         )
@@ -264,7 +288,8 @@ class Engine:
             self._commit(after)
         self._let_go(gone, before)
         self.circuit = circuit
-        self.terms.pop(entry.name, None)
+        for name in names:
+            self.terms.pop(name, None)
 
     def _let_go(self, gone: set[str], before: State) -> None:
         """Free what nodes that are no longer part of the circuit held."""
@@ -277,7 +302,10 @@ class Engine:
 
     def readers_of(self, name: str) -> list[str]:
         """The views whose definition reads a table or view."""
-        return sorted(view for view, term in self.terms.items() if name in sources(term))
+        found = {view for view, term in self.terms.items() if name in sources(term)}
+        entries = [self.state.entry(view) for view in found]
+        owners = (e.part_of if isinstance(e, ViewEntry) else None for e in entries)
+        return sorted({owner or e.name for owner, e in zip(owners, entries, strict=True)})
 
     # ---- transactions ----------------------------------------------------------------------
 

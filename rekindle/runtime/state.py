@@ -14,6 +14,7 @@ from typing import Any
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import HistoryError, unknown_name
 from rekindle.incremental.policies.choice import Policy
+from rekindle.incremental.policies.factorised import Factorisation
 from rekindle.runtime.models import ModelSpec
 from rekindle.runtime.recursion import Loop
 from rekindle.traces.segment import Run
@@ -38,7 +39,11 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class ViewEntry:
-    """A view: its definition as the user wrote it and as a term, and its columns."""
+    """A view: its definition as the user wrote it and as a term, and its columns.
+
+    A view with a `factorisation` has no node of its own: it stands for the collections that the
+    views with its name in `part_of` keep, which users do not see.
+    """
 
     name: str
     schema: Schema
@@ -52,6 +57,8 @@ class ViewEntry:
     loop: Loop | None = None
     policy: Policy = Policy.FIRST_ORDER
     model: ModelSpec | None = None
+    factorisation: Factorisation | None = None
+    part_of: str | None = None
 
 
 Entry = TableEntry | ViewEntry
@@ -85,8 +92,19 @@ class State:
         """The table or view of that name; names differ in more than case."""
         found = self.entries.get(name) or self.entries.get(self._folded().get(name.lower(), ""))
         if found is None:
-            raise unknown_name("table or view", name, self.entries)
+            raise unknown_name("table or view", name, [each.name for each in self.shown])
         return found
+
+    @property
+    def shown(self) -> list[Entry]:
+        """The tables and views that users made."""
+        entries = self.entries.values()
+        return [e for e in entries if isinstance(e, TableEntry) or e.part_of is None]
+
+    def parts(self, name: str) -> list[ViewEntry]:
+        """The views that keep the collections of a factorised view."""
+        entries = self.entries.values()
+        return [e for e in entries if isinstance(e, ViewEntry) and e.part_of == name]
 
     def knows(self, name: str) -> bool:
         return name.lower() in self._folded()
@@ -187,6 +205,10 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "loop": None if entry.loop is None else entry.loop.to_json(),
                 "policy": entry.policy.value,
                 "model": None if entry.model is None else entry.model.to_json(),
+                "factorisation": None
+                if entry.factorisation is None
+                else entry.factorisation.to_json(),
+                "part_of": entry.part_of,
             }
 
 
@@ -216,6 +238,8 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         loop=Loop.from_json(data.get("loop")),
         policy=Policy(data.get("policy", Policy.FIRST_ORDER.value)),
         model=ModelSpec.from_json(data.get("model")),
+        factorisation=Factorisation.from_json(data.get("factorisation")),
+        part_of=data.get("part_of"),
     )
 
 
