@@ -38,6 +38,7 @@ from rekindle.runtime.definitions import Definitions, mentioned
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep
 from rekindle.runtime.factorised import LISTING, Factorised, expanded, is_factorised
+from rekindle.runtime.feeding import Feeding
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.models import Model, model_spec
@@ -94,6 +95,8 @@ class Database:
             self._engine = Engine(store, log, state, plans, self._frames)
             self._engine.retention = retain
             self._definitions = Definitions(self._catalyst, self._leaves)
+            self._feeding = Feeding(plans, store, self._definitions.rounding)
+            self._engine.feeding = self._feeding
             self._contents = Contents(self._catalyst, self._frames, self._leaves, store)
             self._statements = Statements(
                 self._catalyst,
@@ -122,7 +125,7 @@ class Database:
 
     def _restore(self) -> None:
         for entry in self._engine.state.in_order:
-            if isinstance(entry, TableEntry) or entry.part_of is None:
+            if entry.part_of is None:
                 self._leaves.add(entry.name, struct_of(entry.schema))
             if isinstance(entry, ViewEntry) and entry.factorisation is not None:
                 continue
@@ -130,6 +133,8 @@ class Database:
                 self._engine.restore_table(entry)
             else:
                 self._engine.restore_view(entry, self._definitions.term(entry))
+                if entry.policy is Policy.FACTORED:
+                    self._feeding.add(entry.name, self._definitions.fed_again(entry))
 
     # ---- statements ------------------------------------------------------------------------
 
@@ -231,6 +236,9 @@ class Database:
         """
         self._check_writable()
         self._check_new(name)
+        if policy == Policy.FACTORED.value:
+            self._create_fed(name, definition, representation)
+            return
         entry, term = self._define(name, definition, policy)
         if is_factorised(representation):
             entry, parts = self._definitions.factorised(entry, term)
@@ -239,6 +247,36 @@ class Database:
             self._engine.create_views(parts, _incremental(incremental), [entry])
         else:
             self._engine.create_views([(entry, term)], _incremental(incremental))
+        self._leaves.add(name, struct_of(entry.schema))
+
+    def _create_fed(self, name: str, definition: Definition, representation: str) -> None:
+        """Create a view of which nothing is kept but the result."""
+        entry, term = self._read(name, definition)
+        if entry.sql is None or is_factorised(representation):
+            raise UnsupportedError(
+                f"view '{name}' cannot be kept by the policy 'factored'",
+                detail="it is for views that are defined by SQL text and listed",
+            )
+        view = self._definitions.fed(entry, term)
+        for source in sources(term):
+            if isinstance(self._engine.state.entry(source), ViewEntry):
+                raise UnsupportedError(
+                    f"view '{name}' cannot be kept by the policy 'factored'",
+                    detail=f"'{source}' is a view, and the changes of tables are what feeds it",
+                )
+        self._check_new(view.feed.name)
+        table = Table(view.feed.name, view.feed.schema, (), secrets.token_hex(8))
+        feed = TableEntry(
+            table.name, table.schema, (), table.incarnation, table.id, 0, part_of=entry.name
+        )
+        self._feeding.add(name, view)
+        try:
+            rows = self._feeding.initial(name, self._engine.table_node, self._engine.rows_of)
+            entry = self._definitions.stored_over(entry, view.term, Policy.FACTORED)
+            self._engine.create_views([(entry, view.term)], feeds=[(feed, rows)])
+        except BaseException:
+            self._feeding.remove(name)
+            raise
         self._leaves.add(name, struct_of(entry.schema))
 
     def _define(self, name: str, definition: Definition, policy: str) -> tuple[ViewEntry, Term]:
@@ -333,9 +371,10 @@ class Database:
         self._check_writable()
         old = self._droppable(name, ViewEntry)
         assert isinstance(old, ViewEntry)
-        if is_factorised(representation) or old.factorisation is not None:
+        fed = Policy.FACTORED.value in (policy, old.policy.value)
+        if fed or is_factorised(representation) or old.factorisation is not None:
             raise UnsupportedError(
-                f"'{old.name}' cannot be replaced where one of its representations is factorised",
+                f"'{old.name}' cannot be replaced where it is, or shall be, factorised or factored",
                 hint=f"DROP VIEW {old.name} and create it again",
             )
         entry, term = self._define(old.name, definition, policy)
@@ -362,9 +401,9 @@ class Database:
         if not isinstance(entry, kind):
             word = "view" if isinstance(entry, ViewEntry) else "table"
             raise DefinitionError(f"'{name}' is a {word}", hint=f"use DROP {word.upper()} {name}")
-        if isinstance(entry, ViewEntry) and entry.part_of is not None:
+        if entry.part_of is not None:
             raise DefinitionError(
-                f"'{name}' is a part of the factorised view '{entry.part_of}'",
+                f"'{name}' is a part of the view '{entry.part_of}'",
                 hint=f"DROP VIEW {entry.part_of}",
             )
         readers = self._engine.readers_of(entry.name)
@@ -503,8 +542,7 @@ class Database:
         entry = self._engine.state.entry(name)
         if not isinstance(entry, ViewEntry):
             raise DefinitionError(f"'{name}' is a table and has nothing to recompute")
-        parts = [part.name for part in self._engine.state.parts(entry.name)] or [entry.name]
-        known = {k: v for part in parts for k, v in sources(self._engine.terms[part]).items()}
+        known = self._engine.sources_of(entry.name)
 
         def contents(source: str) -> DataFrame:
             """A table with the columns that it had when the view was defined."""
@@ -517,7 +555,7 @@ class Database:
     @property
     def tables(self) -> list[str]:
         """Names of the tables."""
-        return [e.name for e in self._engine.state.entries.values() if isinstance(e, TableEntry)]
+        return [e.name for e in self._engine.state.shown if isinstance(e, TableEntry)]
 
     @property
     def views(self) -> list[str]:
@@ -588,6 +626,7 @@ class Database:
                 for name in before.entries:
                     self._leaves.remove(name)
                 self._engine.forget_definitions()
+                self._feeding.views.clear()
                 self._restore()
         return self._engine
 

@@ -27,6 +27,7 @@ from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple
 from rekindle.frontends.spark_sql.persist import dump, load
 from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.incremental.policies.choice import Policy
+from rekindle.incremental.policies.factored_updates import Fed, fed
 from rekindle.incremental.policies.factorised import factorise_rows
 from rekindle.incremental.policies.joins import Refusal, recognise_rows
 from rekindle.incremental.policies.view_tree import factorise
@@ -162,6 +163,8 @@ class Definitions:
         """The view with the integrals that a policy asks for; refuses one that has no use."""
         if policy is Policy.FIRST_ORDER:
             return entry, term
+        if policy is Policy.FACTORED:
+            return entry, self.fed(entry, term).term
         arithmetic = SparkArithmetic(self._catalyst, self._translator, rounding=rounding)
         found = factorise(term, arithmetic)
         refusals = [d.outcome.reason for d in found.decisions if isinstance(d.outcome, Refusal)]
@@ -171,9 +174,34 @@ class Definitions:
                 detail="; ".join(refusals) or "it has no aggregate over a join",
                 hint=f"leave out policy = '{policy.value}'",
             )
-        text, objects = to_text_with_table(found.term)
+        return self.stored_over(entry, found.term, policy), found.term
+
+    @property
+    def rounding(self) -> SparkArithmetic:
+        """Arithmetic that takes products of doubles apart, although they are rounded then."""
+        return SparkArithmetic(self._catalyst, self._translator, rounding=True)
+
+    def fed(self, entry: ViewEntry, term: Term) -> Fed:
+        """The view as one that is fed by what changes add to it."""
+        found = fed(term, f"{entry.name}·feed", self.rounding)
+        if isinstance(found, Refusal):
+            raise UnsupportedError(
+                f"view '{entry.name}' cannot be kept by the policy 'factored'",
+                detail=found.reason,
+                hint="it is for one sum of products over a join of different tables",
+            )
+        return found
+
+    def fed_again(self, entry: ViewEntry) -> Fed:
+        """The same for a stored view."""
+        assert entry.sql is not None
+        return self.fed(*self.of_sql(entry.name, entry.sql))
+
+    def stored_over(self, entry: ViewEntry, term: Term, policy: Policy) -> ViewEntry:
+        """The entry with another term under a policy."""
+        text, objects = to_text_with_table(term)
         scalars = tuple(dump(self._catalyst, value) for value in objects)
-        return replace(entry, term=text, scalars=scalars, policy=policy), found.term
+        return replace(entry, term=text, scalars=scalars, policy=policy)
 
     def factorised(
         self, entry: ViewEntry, term: Term
@@ -190,17 +218,8 @@ class Definitions:
         kept = factorise_rows(query, entry.name)
         parts: list[tuple[ViewEntry, Term]] = []
         for name, part in kept.terms.items():
-            text, objects = to_text_with_table(part)
-            scalars = tuple(dump(self._catalyst, value) for value in objects)
-            hidden = replace(
-                entry,
-                name=name,
-                schema=part.schema,
-                term=text,
-                scalars=scalars,
-                part_of=entry.name,
-            )
-            parts.append((hidden, part))
+            hidden = replace(entry, name=name, schema=part.schema, part_of=entry.name)
+            parts.append((self.stored_over(hidden, part, entry.policy), part))
         owner = replace(entry, factorisation=kept.factorisation)
         return owner, parts
 

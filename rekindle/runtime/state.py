@@ -35,6 +35,8 @@ class TableEntry:
     node: str
     created: int
     lengths: Mapping[int, int] = field(default_factory=dict)
+    part_of: str | None = None
+    """The view that the table feeds, which keeps no rows then and is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +100,11 @@ class State:
     @property
     def shown(self) -> list[Entry]:
         """The tables and views that users made."""
-        entries = self.entries.values()
-        return [e for e in entries if isinstance(e, TableEntry) or e.part_of is None]
+        return [entry for entry in self.entries.values() if entry.part_of is None]
 
-    def parts(self, name: str) -> list[ViewEntry]:
-        """The views that keep the collections of a factorised view."""
-        entries = self.entries.values()
-        return [e for e in entries if isinstance(e, ViewEntry) and e.part_of == name]
+    def parts(self, name: str) -> list[Entry]:
+        """What stands behind a view: the collections of a factorised one, the feed of a fed one."""
+        return [entry for entry in self.entries.values() if entry.part_of == name]
 
     def knows(self, name: str) -> bool:
         return name.lower() in self._folded()
@@ -191,6 +191,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "incarnation": entry.incarnation,
                 "lengths": sorted(entry.lengths.items()),
                 "created": entry.created,
+                "part_of": entry.part_of,
             }
         case ViewEntry():
             return {
@@ -224,6 +225,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
             node=data["node"],
             # Early databases do not say when; 0 refuses no epoch.
             created=data.get("created", 0),
+            part_of=data.get("part_of"),
         )
     return ViewEntry(
         name=data["name"],

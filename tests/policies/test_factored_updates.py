@@ -180,6 +180,22 @@ def test_what_is_no_sum_of_products_is_refused(term: Term, reason: str) -> None:
     assert reason in found.reason
 
 
+@pytest.mark.parametrize("shape", ["square", "sum", "index"])
+def test_what_is_not_linear_in_a_matrix_takes_no_factors(shape: str) -> None:
+    """u·vᵀ in the place of b is wrong in a·b², in a + b and in a·b·i."""
+    a, b, index = (Column(place, "bigint", False) for place in (2, 5, 3))
+    argument = {
+        "square": Call("multiply", (Call("multiply", (a, b), "bigint"), b), "bigint"),
+        "sum": Call("add", (a, b), "bigint"),
+        "index": Call("multiply", (Call("multiply", (a, b), "bigint"), index), "bigint"),
+    }[shape]
+    total = Measure("v", AggregateFunction.SUM, (argument,), "bigint")
+    found = made(Aggregate(chain(2).child, chain(2).keys, (total,)))
+    refused = with_factors(found.contributions, "a1", MATRIX, PYTHON)
+    assert isinstance(refused, Refusal)
+    assert "once into each product" in refused.reason
+
+
 def test_a_matrix_times_itself_is_refused() -> None:
     a = Source("a", COLUMNS)
     square = Join(a, a, (Column(1, "bigint", False),), (Column(0, "bigint", False),))

@@ -180,5 +180,5 @@ def test_what_cannot_be_factorised_is_refused(db: Database) -> None:
         db.replace_view("star", "SELECT a FROM r")
     with pytest.raises(DefinitionError, match="is not kept factorised"):
         db.factorised("r")
-    with pytest.raises(DefinitionError, match="a part of the factorised view 'star'"):
+    with pytest.raises(DefinitionError, match="a part of the view 'star'"):
         db.drop_view("star·0")

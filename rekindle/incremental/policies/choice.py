@@ -33,6 +33,7 @@ class Policy(enum.Enum):
 
     FIRST_ORDER = "first_order"
     VIEW_TREE = "view_tree"
+    FACTORED = "factored"
 
 
 @dataclass(frozen=True, slots=True)

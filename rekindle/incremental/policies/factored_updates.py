@@ -130,15 +130,15 @@ def _holders(graph: Hypergraph, variable: str) -> str:
     return " ".join(each.name for each in graph.relations if variable in each.variables)
 
 
-def vectors(source: Source, matrix: Matrix) -> tuple[Source, Source]:
+def vectors(table: str, schema: Schema, matrix: Matrix) -> tuple[Source, Source]:
     """The relations of a factored change: U(product, row, value) and V(product, column, value)."""
-    fields = source.schema.fields
+    fields = schema.fields
     value = Field(VALUE, fields[matrix.value].type, nullable=False)
 
     def vector(mark: str, place: int) -> Source:
         index = Field("index", fields[place].type, fields[place].nullable)
         number = Field(PRODUCT, "int", nullable=False)
-        return Source(f"{source.name}·{mark}", Schema((number, index, value)))
+        return Source(f"{table}·{mark}", Schema((number, index, value)))
 
     return vector("u", matrix.row), vector("v", matrix.column)
 
@@ -146,9 +146,9 @@ def vectors(source: Source, matrix: Matrix) -> tuple[Source, Source]:
 def with_factors(
     contributions: Aggregate, table: str, matrix: Matrix, arithmetic: Arithmetic
 ) -> Aggregate | Refusal:
-    """The contributions with Σ u·vᵀ in the place of a table."""
+    """The contributions with Σ u·vᵀ in the place of a table, if they are linear in its values."""
     source = _source(contributions, table)
-    left, right = vectors(source, matrix)
+    left, right = vectors(table, source.schema, matrix)
     number = Column(0, "int", nullable=False)
     pairs = Join(left, right, (number,), (number,))
     kind = source.schema.fields[matrix.value].type
@@ -163,7 +163,29 @@ def with_factors(
     outputs = tuple((f.name, scalars[i]) for i, f in enumerate(source.schema))
     replaced = _replaced(contributions, source, Map(pairs, outputs))
     assert isinstance(replaced, Aggregate)
+    query = recognise(replaced, arithmetic)
+    if isinstance(query, Refusal):
+        return query
+    if not _is_linear(query, (left.name, right.name)):
+        return Refusal(f"it does not multiply the values of '{table}' once into each product")
     return replaced
+
+
+def _is_linear(query: JoinQuery, names: tuple[str, str]) -> bool:
+    """Has every product one plain value of each vector for a factor?"""
+    places = [i for i, leaf in enumerate(query.leaves) if leaf.name in names]
+
+    def is_plain(place: int, factor: int) -> bool:
+        leaf = query.leaves[place]
+        assert isinstance(leaf.term, Map)
+        return isinstance(leaf.term.outputs[len(leaf.variables) + factor][1], Column)
+
+    return all(
+        sum(leaf == place and is_plain(leaf, factor) for leaf, factor in component) == 1
+        for parts in query.measures
+        for _, component in parts.sums
+        for place in places
+    )
 
 
 def _source(term: Term, table: str) -> Source:
