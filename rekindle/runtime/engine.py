@@ -42,7 +42,8 @@ from rekindle.spark.frames import Examination, Frames, collect, to_arrow
 from rekindle.spark.inline import InlineStep, prepared, write_table
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
-from rekindle.traces.arrays import growth
+from rekindle.spark.types import payload_schema
+from rekindle.traces.arrays import WEIGHT, growth
 from rekindle.traces.partition import KeyRange
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
@@ -371,11 +372,12 @@ class Engine:
         found = dict(changes)
         arranged: dict[str, Changed] = {}
         for name in reached:
-            change = found[name]
+            change, node = found[name], self.table_node(name)
             if change.frame is not None:
-                change = found[name] = TableChange(rows=to_arrow(change.frame))
+                stored = pa.schema([(WEIGHT, pa.int64()), *payload_schema(node.schema)])
+                change = found[name] = TableChange(rows=to_arrow(change.frame).cast(stored))
             assert change.rows is not None
-            rows = self.arranged(self.table_node(name), change.rows)
+            rows = self.arranged(node, change.rows)
             arranged[name] = Changed(rows, change.factors)
 
         @cache

@@ -33,6 +33,7 @@ from rekindle.runtime.factored import Factors, matrix_of
 from rekindle.spark.evaluate import Evaluation
 from rekindle.spark.inline import prepared
 from rekindle.spark.plans import Plans
+from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import WEIGHT, Int64s, integers
 from rekindle.traces.store import Store
 
@@ -44,6 +45,9 @@ class Changed:
     rows: pa.Table
     factors: Factors | None = None
 
+
+PIECE = 16_384
+"""Rows of a plain change that are multiplied out at a time."""
 
 Contents = Callable[[str], pa.Table]
 """The arranged contents of a table."""
@@ -76,9 +80,10 @@ class Feeding:
 
     def initial(self, name: str, tables: Callable[[str], Table], contents: Contents) -> pa.Table:
         """The feed that makes a view of what the tables hold."""
-        read = {each: contents(each) for each in self.reads(name)}
-        found = self._whole(name, tables).run(read)
-        return pa.concat_tables(self._rows(name, found, 1))
+        first, *others = self.reads(name)
+        rest = {each: contents(each) for each in others}
+        rows = list(self._multiplied(name, first, contents(first), tables, rest, 1))
+        return pa.concat_tables(rows) if rows else self._nothing(name)
 
     def added(
         self,
@@ -121,7 +126,6 @@ class Feeding:
             found = factored.run({**others, **given})
             yield from self._rows(name, found, 1, rows_stay=True)
             return
-        whole = self._whole(name, tables)
         weights = integers(change.rows.column(WEIGHT))
         for sign in (1, -1):
             part = change.rows.filter(pa.array(weights * sign > 0))
@@ -129,7 +133,26 @@ class Feeding:
                 place = part.schema.get_field_index(WEIGHT)
                 times = pa.array(np.abs(integers(part.column(WEIGHT))))
                 part = part.set_column(place, WEIGHT, times)
-                yield from self._rows(name, whole.run({**others, changed: part}), sign)
+                yield from self._multiplied(name, changed, part, tables, others, sign)
+
+    def _multiplied(
+        self,
+        name: str,
+        changed: str,
+        rows: pa.Table,
+        tables: Callable[[str], Table],
+        others: Mapping[str, pa.Table],
+        sign: int,
+    ) -> Iterator[pa.Table]:
+        """What rows of one table add, some at a time, since each may meet many."""
+        whole = self._whole(name, tables)
+        for start in range(0, len(rows), PIECE):
+            found = whole.run({**others, changed: rows.slice(start, PIECE)})
+            yield from self._rows(name, found, sign)
+
+    def _nothing(self, name: str) -> pa.Table:
+        columns = payload_schema(self.views[name].feed.schema)
+        return pa.schema([(WEIGHT, pa.int64()), *columns]).empty_table()
 
     def _rows(
         self, name: str, found: pa.Table, sign: int, *, rows_stay: bool = False

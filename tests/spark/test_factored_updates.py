@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.errors import ConstraintError, DefinitionError, RowError, UnsupportedError
+from rekindle.runtime import feeding
 from rekindle.runtime.database import Database
 
 SIZE = 4
@@ -63,7 +64,10 @@ def evaluated(db: Database) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", ["BIGINT", "DOUBLE"])
-def test_every_step_gives_what_spark_gives(db: Database, kind: str) -> None:
+def test_every_step_gives_what_spark_gives(
+    db: Database, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeding, "PIECE", 5)
     filled(db, kind)
     checked(db)
     db._feeding.forget_circuits()

@@ -29,6 +29,7 @@ QUERIES = {
     "star": "SELECT r.a, r.g, s.c, u.a AS b FROM r JOIN s ON r.a = s.a JOIN r u ON u.a = s.a",
     "product": "SELECT r.g, t.y FROM r CROSS JOIN t",
     "natural": "SELECT g FROM r NATURAL JOIN s",
+    "itself": "SELECT r.g, u.g AS h FROM r JOIN r u ON r.a = u.a",
 }
 OPTIONS = "OPTIONS (representation = 'factorised')"
 
@@ -99,10 +100,10 @@ def test_every_step_gives_what_spark_gives(db: Database, placement: str) -> None
 def test_a_view_is_one_thing_to_its_user(db: Database, warehouse: str, spark: SparkSession) -> None:
     db.sql("INSERT INTO r VALUES (1, 'u', 2)")
     db.sql("INSERT INTO s VALUES (1, 1), (1, 1)")
-    create(db, "chain", "star")
-    assert db.views == ["chain", "star"]
+    create(db, "chain", "star", "itself")
+    assert db.views == ["chain", "star", "itself"]
     shown = {row["name"] for row in db.sql("SHOW TABLES").collect()}
-    assert shown == {"r", "s", "t", "chain", "star"}
+    assert shown == {"r", "s", "t", "chain", "star", "itself"}
     with pytest.raises(UnknownNameError) as unknown:
         db.table("nothing")
     assert "·" not in str(unknown.value)
@@ -113,14 +114,16 @@ def test_a_view_is_one_thing_to_its_user(db: Database, warehouse: str, spark: Sp
         again.sql("INSERT INTO t VALUES (1, 4)")
         checked(again, "chain")
         checked(again, "star")
+        checked(again, "itself")
         assert rows(again, "chain").total() == 2
         assert rows(again, "chain", epoch).total() == 0
         with pytest.raises(HistoryError, match="view 'chain' did not exist"):
             again.table("chain", epoch=1)
-        with pytest.raises(ConstraintError, match="read by chain, star"):
+        with pytest.raises(ConstraintError, match="read by chain, itself, star"):
             again.drop_table("r")
         again.drop_view("chain")
         again.drop_view("star")
+        again.drop_view("itself")
         assert again.views == []
         assert len(again._engine.circuit.nodes) == 3
         again.drop_table("r")

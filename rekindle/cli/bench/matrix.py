@@ -35,8 +35,8 @@ FITTED = 3
 """How many of the largest sizes a power is fitted to."""
 ONE_ROW, RANK_R = "one row", f"rank {RANK}"
 SIZES = {
-    (Policy.FACTORED, ONE_ROW): (16, 32, 64, 128),
-    (Policy.FACTORED, RANK_R): (16, 32, 64, 128),
+    (Policy.FACTORED, ONE_ROW): (16, 32, 64, 128, 256),
+    (Policy.FACTORED, RANK_R): (16, 32, 64, 128, 256),
     (Policy.FIRST_ORDER, ONE_ROW): (16, 32, 64),
     (Policy.FIRST_ORDER, RANK_R): (8, 16, 32),
 }
