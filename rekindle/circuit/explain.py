@@ -55,15 +55,20 @@ class Explanation:
     title: str
     nodes: tuple[ExplainedNode, ...]
     derivation: tuple[tuple[str, str], ...] = ()
+    kept: str = ""
+    """What a view that is kept factorised consists of."""
 
     def __str__(self) -> str:
-        return to_text(self.title, self.nodes, self.derivation)
+        text = to_text(self.title, self.nodes, self.derivation)
+        kept = "\n".join(f"  {line}" for line in self.kept.splitlines())
+        return f"{text}\n\nkept factorised\n{kept}" if kept else text
 
     def json(self) -> str:
         """Everything, as JSON."""
         content = {
             "title": self.title,
             "root": self.nodes[0].id,
+            "kept": self.kept or None,
             "nodes": [_node_json(node) for node in self.nodes],
             "derivation": [{"step": step, "text": text} for step, text in self.derivation],
         }

@@ -66,6 +66,18 @@ class Contents:
             return self._cut(frame, struct_of(schema))
         return self._opaque(name, frame, self._leaves.schema(name))
 
+    def support(self, schema: Schema, trace: Trace, since: Sequence[Change] = ()) -> DataFrame:
+        """The rows of a trace less the changes `since`, each once, whatever its weight."""
+        undone = [change.run for change in since]
+        store, names = self._store, [f"c{i}" for i in range(len(schema))]
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            for table in snapshot(trace, undone, store, key_range):
+                yield table.select(names)
+
+        rows = trace.rows + sum(run.rows for run in undone)
+        return self._decoded(self._frame(kernel, payload_schema(schema), rows), schema)
+
     def of_table(self, name: str, schema: Schema, rows: pa.Table) -> DataFrame:
         """Given arranged rows, as if they were all the contents of the table."""
         frame = of_table(self._catalyst.spark, repeated(rows, len(schema)))
@@ -118,6 +130,10 @@ class Contents:
         plan = cut._jdf.queryExecution().analyzed()
         self._leaves.recognise(plan.rdd().id(), name)
         return cut
+
+    def cut(self, frame: DataFrame, schema: Schema) -> DataFrame:
+        """The frame as rows of exactly this schema, with nothing to be seen of its plan."""
+        return self._cut(frame, struct_of(schema))
 
     def _cut(self, frame: DataFrame, schema: StructType) -> DataFrame:
         session = self._catalyst.session

@@ -37,6 +37,8 @@ from rekindle.runtime.datalog import Datalog
 from rekindle.runtime.definitions import Definitions, mentioned
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep, table_node
+from rekindle.runtime.factorised import LISTING, Factorised, expanded, is_factorised
+from rekindle.runtime.feeding import Feeding
 from rekindle.runtime.lengths import declared, limit_of, without_limit
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
@@ -94,6 +96,8 @@ class Database:
             self._engine = Engine(store, log, state, plans, self._frames)
             self._engine.retention = retain
             self._definitions = Definitions(self._catalyst, self._leaves)
+            self._feeding = Feeding(plans, store, self._definitions.rounding)
+            self._engine.feeding = self._feeding
             self._contents = Contents(self._catalyst, self._frames, self._leaves, store)
             self._statements = Statements(
                 self._catalyst,
@@ -122,11 +126,16 @@ class Database:
 
     def _restore(self) -> None:
         for entry in self._engine.state.in_order:
-            self._leaves.add(entry.name, self._declared(entry))
+            if entry.part_of is None:
+                self._leaves.add(entry.name, self._declared(entry))
+            if isinstance(entry, ViewEntry) and entry.factorisation is not None:
+                continue
             if isinstance(entry, TableEntry):
                 self._engine.restore_table(entry)
             else:
                 self._engine.restore_view(entry, self._definitions.term(entry))
+                if entry.policy is Policy.FACTORED:
+                    self._feeding.add(entry.name, self._definitions.fed_again(entry))
 
     # ---- statements ------------------------------------------------------------------------
 
@@ -229,6 +238,7 @@ class Database:
         *,
         incremental: str = "preferred",
         policy: str = "first_order",
+        representation: str = LISTING,
     ) -> None:
         """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it.
 
@@ -237,12 +247,52 @@ class Database:
         With `incremental="required"` a view of which a part would be recomputed as a whole at
         every change is refused. With `policy="view_tree"` an aggregate over joins keeps partial
         aggregates and never the join; with `policy="higher_order"` also those that a change of
-        each table meets.
+        each table meets. With `representation="factorised"` a join is kept along a variable order
+        and never listed; `db.factorised(name)` counts and enumerates it.
         """
         self._check_writable()
         self._check_new(name)
+        if policy == Policy.FACTORED.value:
+            self._create_fed(name, definition, representation)
+            return
         entry, term = self._define(name, definition, policy)
-        self._engine.create_views([(entry, term)], _incremental(incremental))
+        if is_factorised(representation):
+            entry, parts = self._definitions.factorised(entry, term)
+            for part, _ in parts:
+                self._check_new(part.name)
+            self._engine.create_views(parts, _incremental(incremental), [entry])
+        else:
+            self._engine.create_views([(entry, term)], _incremental(incremental))
+        self._leaves.add(name, struct_of(entry.schema))
+
+    def _create_fed(self, name: str, definition: Definition, representation: str) -> None:
+        """Create a view of which nothing is kept but the result."""
+        entry, term = self._read(name, definition)
+        if entry.sql is None or is_factorised(representation):
+            raise UnsupportedError(
+                f"view '{name}' cannot be kept by the policy 'factored'",
+                detail="it is for views that are defined by SQL text and listed",
+            )
+        view = self._definitions.fed(entry, term)
+        for source in sources(term):
+            if isinstance(self._engine.state.entry(source), ViewEntry):
+                raise UnsupportedError(
+                    f"view '{name}' cannot be kept by the policy 'factored'",
+                    detail=f"'{source}' is a view, and the changes of tables are what feeds it",
+                )
+        self._check_new(view.feed.name)
+        table = Table(view.feed.name, view.feed.schema, (), secrets.token_hex(8))
+        feed = TableEntry(
+            table.name, table.schema, (), table.incarnation, table.id, 0, part_of=entry.name
+        )
+        self._feeding.add(name, view)
+        try:
+            rows = self._feeding.initial(name, self._engine.table_node, self._engine.rows_of)
+            entry = self._definitions.stored_over(entry, view.term, Policy.FACTORED)
+            self._engine.create_views([(entry, view.term)], feeds=[(feed, rows)])
+        except BaseException:
+            self._feeding.remove(name)
+            raise
         self._leaves.add(name, struct_of(entry.schema))
 
     def _define(self, name: str, definition: Definition, policy: str) -> tuple[ViewEntry, Term]:
@@ -321,7 +371,7 @@ class Database:
 
     def _columns(self) -> dict[str, list[str]]:
         """The columns of every table and view, by its name."""
-        entries = self._engine.state.entries.values()
+        entries = self._engine.state.shown
         return {entry.name: list(entry.schema.names) for entry in entries}
 
     def _has_function(self, name: str) -> bool:
@@ -334,6 +384,7 @@ class Database:
         *,
         incremental: str = "preferred",
         policy: str = "first_order",
+        representation: str = LISTING,
     ) -> None:
         """Give a view that no other view reads a new definition, in one epoch.
 
@@ -341,6 +392,13 @@ class Database:
         """
         self._check_writable()
         old = self._droppable(name, ViewEntry)
+        assert isinstance(old, ViewEntry)
+        fed = Policy.FACTORED.value in (policy, old.policy.value)
+        if fed or is_factorised(representation) or old.factorisation is not None:
+            raise UnsupportedError(
+                f"'{old.name}' cannot be replaced where it is, or shall be, factorised or factored",
+                hint=f"DROP VIEW {old.name} and create it again",
+            )
         entry, term = self._define(old.name, definition, policy)
         self._engine.create_views([(entry, term)], _incremental(incremental))
         self._leaves.remove(old.name)
@@ -365,6 +423,11 @@ class Database:
         if not isinstance(entry, kind):
             word = "view" if isinstance(entry, ViewEntry) else "table"
             raise DefinitionError(f"'{name}' is a {word}", hint=f"use DROP {word.upper()} {name}")
+        if entry.part_of is not None:
+            raise DefinitionError(
+                f"'{name}' is a part of the view '{entry.part_of}'",
+                hint=f"DROP VIEW {entry.part_of}",
+            )
         readers = self._engine.readers_of(entry.name)
         if readers:
             raise ConstraintError(
@@ -418,6 +481,8 @@ class Database:
         """The contents of a table or view, now or as of an epoch."""
         state = self._refreshed().state
         entry = state.entry(name)
+        if isinstance(entry, ViewEntry) and entry.factorisation is not None:
+            return expanded(state, entry, self._contents, epoch)
         undone = () if epoch is None else state.undone(entry.name, epoch)
         leaf = entry.name if epoch is None else None
         return self._contents.table(leaf, entry.schema, state.traces[entry.node], undone)
@@ -426,14 +491,33 @@ class Database:
         """The changes of a table or view after an epoch: its columns, `_epoch` and `_weight`."""
         state = self._refreshed().state
         entry = state.entry(name)
+        if isinstance(entry, ViewEntry) and entry.factorisation is not None:
+            raise UnsupportedError(
+                f"the changes of '{entry.name}' are not kept: it is factorised",
+                hint="leave out representation = 'factorised' for a view whose changes you read",
+            )
         return self._contents.changes(
             entry.schema, state.traces[entry.node], state.changes(entry.name, since)
         )
+
+    def factorised(self, name: str) -> Factorised:
+        """A view that is kept factorised: its count, its size and its tuples in batches."""
+        entry = self._refreshed().state.entry(name)
+        if not isinstance(entry, ViewEntry) or entry.factorisation is None:
+            raise DefinitionError(
+                f"'{name}' is not kept factorised",
+                hint="create it with OPTIONS (representation = 'factorised')",
+            )
+        return Factorised(entry, lambda: self._refreshed().state, self._engine.store)
 
     def explain(self, name: str) -> Explanation:
         """How a view is kept: its nodes, their strategies, their state and their last step."""
         self._refreshed()
         entry = self._engine.state.entry(name)
+        if isinstance(entry, ViewEntry) and entry.factorisation is not None:
+            root = self.explain(entry.factorisation.roots[0].view)
+            kept = self.factorised(name).tree(sizes=True)
+            return replace(root, title=f"view {entry.name}", derivation=(), kept=kept)
         term = self._engine.terms.get(entry.name)
         return explain(
             self._engine.circuit,
@@ -469,14 +553,18 @@ class Database:
         entry = state.entry(name)
         if not isinstance(entry, ViewEntry):
             raise DefinitionError(f"'{name}' is a table and has nothing to recompute")
-        return compare(entry.name, state.epoch, self.table(entry.name), self.recompute(entry.name))
+        expected = self.recompute(entry.name)
+        report = compare(entry.name, state.epoch, self.table(entry.name), expected)
+        if entry.factorisation is not None:
+            self.factorised(entry.name).check_count(report)
+        return report
 
     def recompute(self, name: str) -> DataFrame:
         """The view's query, evaluated by Spark on the current tables, from scratch."""
         entry = self._engine.state.entry(name)
         if not isinstance(entry, ViewEntry):
             raise DefinitionError(f"'{name}' is a table and has nothing to recompute")
-        known = sources(self._engine.terms[entry.name])
+        known = self._engine.sources_of(entry.name)
 
         def contents(source: str) -> DataFrame:
             """A table with the columns that it had when the view was defined."""
@@ -489,12 +577,12 @@ class Database:
     @property
     def tables(self) -> list[str]:
         """Names of the tables."""
-        return [e.name for e in self._engine.state.entries.values() if isinstance(e, TableEntry)]
+        return [e.name for e in self._engine.state.shown if isinstance(e, TableEntry)]
 
     @property
     def views(self) -> list[str]:
         """Names of the views."""
-        return [e.name for e in self._engine.state.entries.values() if isinstance(e, ViewEntry)]
+        return [e.name for e in self._engine.state.shown if isinstance(e, ViewEntry)]
 
     def place(self, placement: str | None) -> None:
         """Force where steps run, 'inline' or 'spark'; None lets each step decide."""
@@ -560,6 +648,7 @@ class Database:
                 for name in before.entries:
                     self._leaves.remove(name)
                 self._engine.forget_definitions()
+                self._feeding.views.clear()
                 self._restore()
         return self._engine
 

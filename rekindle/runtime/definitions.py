@@ -29,7 +29,10 @@ from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.choice import Policy
 from rekindle.incremental.policies.decisions import Factorised
+from rekindle.incremental.policies.factored_updates import Fed, fed
+from rekindle.incremental.policies.factorised import factorise_rows
 from rekindle.incremental.policies.higher_order import follow_deltas
+from rekindle.incremental.policies.joins import Refusal, recognise_rows
 from rekindle.incremental.policies.view_tree import factorise
 from rekindle.runtime.model_terms import sums_terms
 from rekindle.runtime.models import ModelSpec, with_categories
@@ -68,9 +71,8 @@ class Definitions:
         spec = replace(spec, query=query)
         sql = spec.sums.query(query)
         frame = self._resolved(sql)
-        arithmetic = SparkArithmetic(self._catalyst, self._translator, rounding=True)
         rows = self._translated(self._resolved(spec.sums.rows(query)))
-        parts = sums_terms(spec.sums, rows, self._schema(name, frame), arithmetic)
+        parts = sums_terms(spec.sums, rows, self._schema(name, frame), self.rounding)
         term = UnionAll(tuple(part.term for part in parts))
         policy = Policy.VIEW_TREE if any(p.follows_a_tree for p in parts) else Policy.FIRST_ORDER
         entry = self._stored(name, frame, term, sql=sql)
@@ -163,6 +165,9 @@ class Definitions:
             )
         if entry.model is not None:
             return self.of_model(entry.name, entry.model.query, entry.model)[1]
+        if entry.part_of is not None:
+            _, parts = self.factorised(*self.of_sql(entry.part_of, entry.sql))
+            return next(term for part, term in parts if part.name == entry.name)
         again, term = self.of_sql(entry.name, entry.sql)
         return self.under(entry.policy, again, term)[1]
 
@@ -170,6 +175,8 @@ class Definitions:
         """The view with the integrals that a policy asks for; refuses one that has no use."""
         if policy is Policy.FIRST_ORDER:
             return entry, term
+        if policy is Policy.FACTORED:
+            return entry, self.fed(entry, term).term
         arithmetic = SparkArithmetic(self._catalyst, self._translator)
         found = _POLICIES[policy](term, arithmetic)
         if len(found.refusals) == len(found.decisions):
@@ -178,9 +185,54 @@ class Definitions:
                 detail="; ".join(found.refusals) or "it has no aggregate over a join",
                 hint=f"leave out policy = '{policy.value}'",
             )
-        text, objects = to_text_with_table(found.term)
+        return self.stored_over(entry, found.term, policy), found.term
+
+    @property
+    def rounding(self) -> SparkArithmetic:
+        """Arithmetic that takes products of doubles apart, although they are rounded then."""
+        return SparkArithmetic(self._catalyst, self._translator, rounding=True)
+
+    def fed(self, entry: ViewEntry, term: Term) -> Fed:
+        """The view as one that is fed by what changes add to it."""
+        found = fed(term, f"{entry.name}·feed", self.rounding)
+        if isinstance(found, Refusal):
+            raise UnsupportedError(
+                f"view '{entry.name}' cannot be kept by the policy 'factored'",
+                detail=found.reason,
+                hint="it is for one sum of products over a join of different tables",
+            )
+        return found
+
+    def fed_again(self, entry: ViewEntry) -> Fed:
+        """The same for a stored view."""
+        assert entry.sql is not None
+        return self.fed(*self.of_sql(entry.name, entry.sql))
+
+    def stored_over(self, entry: ViewEntry, term: Term, policy: Policy) -> ViewEntry:
+        """The entry with another term under a policy."""
+        text, objects = to_text_with_table(term)
         scalars = tuple(dump(self._catalyst, value) for value in objects)
-        return replace(entry, term=text, scalars=scalars, policy=policy), found.term
+        return replace(entry, term=text, scalars=scalars, policy=policy)
+
+    def factorised(
+        self, entry: ViewEntry, term: Term
+    ) -> tuple[ViewEntry, list[tuple[ViewEntry, Term]]]:
+        """The view as an entry without a node, and the views that keep its collections."""
+        query = recognise_rows(term, SparkArithmetic(self._catalyst, self._translator))
+        if isinstance(query, Refusal):
+            raise UnsupportedError(
+                f"view '{entry.name}' cannot be kept factorised",
+                detail=query.reason,
+                hint="a factorised view joins rows by equal keys; leave out representation = "
+                "'factorised' for anything else",
+            )
+        kept = factorise_rows(query, entry.name)
+        parts: list[tuple[ViewEntry, Term]] = []
+        for name, part in kept.terms.items():
+            hidden = replace(entry, name=name, schema=part.schema, part_of=entry.name)
+            parts.append((self.stored_over(hidden, part, entry.policy), part))
+        owner = replace(entry, factorisation=kept.factorisation)
+        return owner, parts
 
     def recomputation(self, entry: ViewEntry, contents: Callable[[str], DataFrame]) -> DataFrame:
         """The view's query over the tables' contents, for Spark to run from scratch."""

@@ -13,27 +13,37 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, Course, parts
 from rekindle.circuit.nodes import HalfJoin, Keeping, Node, Regroup, Table, View
-from rekindle.errors import ClosedError, ConstraintError, DefinitionError, RekindleError
+from rekindle.errors import (
+    ClosedError,
+    ConstraintError,
+    DefinitionError,
+    RekindleError,
+    UnsupportedError,
+)
 from rekindle.incremental.pipeline import derive
 from rekindle.runtime.constraints import check_change, check_load
+from rekindle.runtime.factored import Factors
+from rekindle.runtime.feeding import Changed, Feeding
 from rekindle.runtime.filling import Filling
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.spark.distributed import DistributedStep
-from rekindle.spark.frames import Examination, Frames, collect
+from rekindle.spark.frames import Examination, Frames, collect, to_arrow
 from rekindle.spark.inline import InlineStep, prepared, write_table
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
-from rekindle.traces.arrays import growth
+from rekindle.spark.types import payload_schema
+from rekindle.traces.arrays import WEIGHT, growth
 from rekindle.traces.partition import KeyRange
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
@@ -61,6 +71,8 @@ class TableChange:
     rows: pa.Table | None = None
     frame: DataFrame | None = None
     estimate: int = 0
+    factors: Factors | None = None
+    """The change once more, as products of vectors, if that is how it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +106,7 @@ class Engine:
         self._garbage: list[tuple[int, str]] = []
         self._historic = _paths(state.history)
         self._interrupted = False
+        self.feeding: Feeding | None = None
         self._filling = Filling(plans, frames, store, self._places_inline)
 
     # ---- definitions -----------------------------------------------------------------------
@@ -143,35 +156,52 @@ class Engine:
         self,
         definitions: Sequence[tuple[ViewEntry, Term]],
         incremental: Incremental = Incremental.PREFERRED,
+        standing: Sequence[ViewEntry] = (),
+        feeds: Sequence[tuple[TableEntry, pa.Table]] = (),
     ) -> None:
         """Add views, or give them new definitions, and fill them from what the database holds.
 
-        A view may read those before it; all of them are made in one epoch.
+        A view may read those before it; all of them are made in one epoch, and with them the
+        `standing` entries, which have no nodes and stand for some of the others, and the `feeds`
+        of some, with the rows that they begin with.
         """
         circuit = self.circuit.copy()
+        for feed, _ in feeds:
+            circuit.table(table_node(feed))
         views = {}
         for entry, term in definitions:
+            self._check_sources(entry.part_of or entry.name, term)
             view = circuit.view(entry.name, derive(term), entry.schema)
             if incremental is Incremental.REQUIRED:
                 _require_incremental(entry.name, circuit, view)
             views[entry.name] = view.id
         gone = {node.id for node in circuit.prune() if node.id in self.circuit.nodes}
-        fresh = frozenset(key for key in circuit.nodes if key not in self.circuit.nodes)
+        fed = {feed.node for feed, _ in feeds}
+        fresh = frozenset(k for k in circuit.nodes if k not in self.circuit.nodes and k not in fed)
         before = self.state
         epoch = before.epoch + 1
         started = time.perf_counter()
         with self._attempt(epoch):
-            result = self._filling.fill(circuit, fresh, before.traces, epoch)
+            context = StepContext(circuit, before.traces, self.store, epoch)
+            filled = dict(before.traces)
+            for feed, rows in feeds:
+                node = table_node(feed)
+                run = write_table(context, node.id, self.arranged(node, rows))
+                filled[node.id] = Trace(self.plans.layout(node), (run,) if run.rows else ())
+            result = self._filling.fill(circuit, fresh, filled, epoch)
             traces = {k: v for k, v in before.traces.items() if k not in gone}
+            traces |= {key: Trace(filled[key].layout) for key in fed}
             traces |= self._contents(circuit, fresh, result)
             history = {k: v for k, v in before.history.items() if k not in gone}
             for key in views.values():
                 if key in fresh and key in result.runs:
                     history[key] = (Change(epoch, result.runs[key]),)
-            entries = {
+            entries: dict[str, Entry] = {f.name: replace(f, created=epoch) for f, _ in feeds}
+            entries |= {
                 entry.name: replace(entry, node=views[entry.name], created=epoch)
                 for entry, _ in definitions
             }
+            entries |= {entry.name: replace(entry, created=epoch) for entry in standing}
             self.store.flush(path for run in result.runs.values() for path in run.paths)
             self._commit(
                 replace(
@@ -182,10 +212,20 @@ class Engine:
                 )
             )
         self._let_go(gone, before)
-        self._discard(result.passing)
+        self._discard(result.passing | {path for key in fed for path in _files(filled[key])})
         self.circuit = circuit
         self.terms.update({entry.name: term for entry, term in definitions})
         self._remember(result, started)
+
+    def _check_sources(self, name: str, term: Term) -> None:
+        for source in sources(term):
+            read = self.state.entries.get(source)
+            if isinstance(read, ViewEntry) and read.factorisation is not None:
+                raise UnsupportedError(
+                    f"view '{name}' reads '{source}', which is kept factorised",
+                    detail="a factorised view has no changes that another could follow",
+                    hint=f"write the query of '{source}' in its place",
+                )
 
     def _contents(
         self, circuit: Circuit, keys: Iterable[str], filled: StepResult
@@ -209,7 +249,7 @@ class Engine:
         for known in self.state.in_order:
             if isinstance(known, TableEntry):
                 circuit.table(table_node(entry if known.name == old.name else known))
-            else:
+            elif known.factorisation is None:
                 circuit.view(known.name, derive(self.terms[known.name]), known.schema)
         node = circuit.nodes[entry.node]
         assert isinstance(node, Table)
@@ -218,7 +258,7 @@ class Engine:
         moved = {
             known.node: circuit.names[name]
             for name, known in self.state.entries.items()
-            if isinstance(known, ViewEntry)
+            if isinstance(known, ViewEntry) and known.factorisation is None
         }
         before = self.state
         with self._attempt(before.epoch + 1):
@@ -250,15 +290,21 @@ class Engine:
         self._let_go(gone, before)
         self._discard(result.passing)
         self.circuit = circuit
+        if self.feeding is not None:
+            self.feeding.forget_circuits()
 
     def drop(self, entry: Entry) -> None:
-        """Remove a table or view and the state that nothing else needs."""
+        """Remove a table or view, with its parts, and the state that nothing else needs."""
         circuit = self.circuit.copy()
-        gone = {node.id for node in circuit.drop(entry.name)}
         before = self.state
+        parts = [part.name for part in before.parts(entry.name)]
+        names = {entry.name, *parts}
+        # A part may read another: those that read go first.
+        dropped = [entry.name] if entry.name in circuit.names else []
+        gone = {n.id for name in [*dropped, *reversed(parts)] for n in circuit.drop(name)}
         after = replace(
             before,
-            entries={k: v for k, v in before.entries.items() if k != entry.name},
+            entries={k: v for k, v in before.entries.items() if k not in names},
             traces={k: v for k, v in before.traces.items() if k not in gone},
             history={k: v for k, v in before.history.items() if k not in gone},
         )
@@ -266,7 +312,10 @@ class Engine:
             self._commit(after)
         self._let_go(gone, before)
         self.circuit = circuit
-        self.terms.pop(entry.name, None)
+        for name in names:
+            self.terms.pop(name, None)
+            if self.feeding is not None:
+                self.feeding.remove(name)
 
     def _let_go(self, gone: set[str], before: State) -> None:
         """Free what nodes that are no longer part of the circuit held."""
@@ -279,7 +328,23 @@ class Engine:
 
     def readers_of(self, name: str) -> list[str]:
         """The views whose definition reads a table or view."""
-        return sorted(view for view, term in self.terms.items() if name in sources(term))
+        found = {view for view, term in self.terms.items() if name in sources(term)}
+        entries = [self.state.entry(view) for view in found]
+        owners = (e.part_of if isinstance(e, ViewEntry) else None for e in entries)
+        readers = {owner or e.name for owner, e in zip(owners, entries, strict=True)}
+        return sorted(readers | {view for view in self._fed() if name in self._fed()[view]})
+
+    def _fed(self) -> dict[str, Mapping[str, Schema]]:
+        """The tables that each fed view reads."""
+        feeding = self.feeding
+        return {} if feeding is None else {view: feeding.reads(view) for view in feeding.views}
+
+    def sources_of(self, name: str) -> dict[str, Schema]:
+        """The tables and views that a view's definition reads, with the columns it knows of."""
+        if name in self._fed():
+            return dict(self._fed()[name])
+        parts = [part.name for part in self.state.parts(name)] or [name]
+        return {k: v for part in parts for k, v in sources(self.terms[part]).items()}
 
     # ---- transactions ----------------------------------------------------------------------
 
@@ -288,6 +353,7 @@ class Engine:
         started = time.perf_counter()
         epoch = self.state.epoch + 1
         context = StepContext(self.circuit, self.state.traces, self.store, epoch)
+        changes = self._with_feeds(changes)
         size = sum(c.estimate if c.rows is None else len(c.rows) for c in changes.values())
         inline = self._places_inline(size) and all(c.frame is None for c in changes.values())
         with self._attempt(epoch):
@@ -297,6 +363,52 @@ class Engine:
             self._finish(result, context)
         self._remember(result, started)
         return epoch
+
+    def _with_feeds(self, changes: Mapping[str, TableChange]) -> Mapping[str, TableChange]:
+        """The changes, and what they add to the views that are fed."""
+        feeding = self.feeding
+        reached = {name for read in self._fed().values() for name in read if name in changes}
+        if feeding is None or not reached:
+            return changes
+        found = dict(changes)
+        arranged: dict[str, Changed] = {}
+        for name in reached:
+            change, node = found[name], self.table_node(name)
+            if change.frame is not None:
+                stored = pa.schema([(WEIGHT, pa.int64()), *payload_schema(node.schema)])
+                change = found[name] = TableChange(rows=to_arrow(change.frame).cast(stored))
+            assert change.rows is not None
+            rows = self.arranged(node, change.rows)
+            arranged[name] = Changed(rows, change.factors)
+
+        @cache
+        def before(name: str) -> pa.Table:
+            return self._rows_of(name, [])
+
+        @cache
+        def after(name: str) -> pa.Table:
+            return self._rows_of(name, [arranged[name].rows])
+
+        for view in feeding.views:
+            added = feeding.added(view, arranged, self.table_node, before, after)
+            if added is not None and len(added):
+                found[feeding.views[view].feed.name] = TableChange(rows=added)
+        return found
+
+    def rows_of(self, name: str) -> pa.Table:
+        """The arranged contents of a table."""
+        return self._rows_of(name, [])
+
+    def _rows_of(self, name: str, extra: Sequence[pa.Table]) -> pa.Table:
+        trace = self.state.traces[self.table_node(name).id]
+        tables = list(TraceReader.of_trace(trace, self.store, extra=extra).scan())
+        return pa.concat_tables(tables) if tables else trace.layout.empty()
+
+    @property
+    def _feeds(self) -> set[str]:
+        """The tables that feed views: they take rows in and keep none."""
+        views = {} if self.feeding is None else self.feeding.views
+        return {self.circuit.names[view.feed.name] for view in views.values()}
 
     def _places_inline(self, rows: int) -> bool:
         if self.placement is not None:
@@ -308,14 +420,17 @@ class Engine:
     ) -> StepResult | None:
         """The step in the driver; None when it outgrows it."""
         seeds = {}
+        feeds = self._feeds
         for name, change in changes.items():
             node = self.table_node(name)
             assert change.rows is not None
             arranged = self.arranged(node, change.rows)
             if not len(arranged):
                 continue
-            trace = self.state.traces[node.id]
-            check_change(node, arranged, TraceReader.of_trace(trace, self.store, extra=[arranged]))
+            if node.id not in feeds:
+                trace = self.state.traces[node.id]
+                after = TraceReader.of_trace(trace, self.store, extra=[arranged])
+                check_change(node, arranged, after)
             seeds[node.id] = arranged
         rebuilt = self._to_rebuild(
             {key: ChangeSize(len(rows), growth(rows)) for key, rows in seeds.items()}
@@ -325,6 +440,8 @@ class Engine:
         except TooLargeError:
             return None
         for key, arranged in seeds.items():
+            if key in feeds:
+                continue
             result.runs[key] = write_table(context, key, arranged)
         self._rebuild(rebuilt, result, context)
         return result
@@ -338,6 +455,7 @@ class Engine:
     ) -> StepResult:
         step = DistributedStep(self.plans, self.frames, context)
         runs: dict[str, Run] = {}
+        feeds = self._feeds
         for name, change in changes.items():
             node = self.table_node(name)
             if change.rows is None or change.frame is not None:
@@ -349,7 +467,7 @@ class Engine:
                 first = False
                 run = write_table(context, node.id, self.arranged(node, change.rows))
             if run.rows:
-                if not first:
+                if not first and node.id not in feeds:
                     self._check_on_spark(node, run)
                 runs[node.id] = run
         seeds = {key: Trace(self.state.traces[key].layout, (run,)) for key, run in runs.items()}
@@ -358,7 +476,8 @@ class Engine:
         )
         step = DistributedStep(self.plans, self.frames, context.without(rebuilt))
         result = step.run(seeds)
-        result.runs.update(runs)
+        result.runs.update({key: run for key, run in runs.items() if key not in feeds})
+        self.store.delete(path for key in feeds & runs.keys() for path in runs[key].paths)
         self._rebuild(rebuilt, result, context)
         return result
 
@@ -376,10 +495,14 @@ class Engine:
             for key, (_, step) in self.steps.items()
             if step.rows_in and isinstance(self.circuit.nodes.get(key), HalfJoin)
         }
+        fed = self._feeds  # What they feed cannot be filled anew from them.
+        for key, node in self.circuit.nodes.items():
+            if fed.intersection(node.inputs):
+                fed.add(key)
         return {
             key: part.reason
             for part in parts(self.circuit, sizes, stored, fanouts)
-            if (self.course or part.course) is Course.REBUILD
+            if (self.course or part.course) is Course.REBUILD and not fed & part.nodes
             for key in part.nodes
         }
 

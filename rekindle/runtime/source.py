@@ -20,10 +20,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from rekindle.errors import DefinitionError, HistoryError, RekindleError
+from rekindle.errors import DefinitionError, HistoryError, RekindleError, UnsupportedError
 from rekindle.runtime.contents import repeated, snapshot
 from rekindle.runtime.log import CommitLog
-from rekindle.runtime.state import Entry, State
+from rekindle.runtime.state import Entry, State, ViewEntry
 from rekindle.traces.partition import KeyRange, key_ranges
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
@@ -84,7 +84,13 @@ class RekindleSource(DataSource):
         if not log.exists():
             raise DefinitionError(f"there is no database at '{root}'")
         state = log.load()
-        return store, state, state.entry(name)
+        entry = state.entry(name)
+        if isinstance(entry, ViewEntry) and entry.factorisation is not None:
+            raise UnsupportedError(
+                f"'{name}' is kept factorised and has no rows to read",
+                hint="read it with db.table(...) or db.factorised(...)",
+            )
+        return store, state, entry
 
     @briefly
     def schema(self) -> StructType:

@@ -16,6 +16,7 @@ from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import table_node
+from rekindle.runtime.factorised import LISTING
 from rekindle.runtime.lengths import declared_type
 from rekindle.runtime.state import State, TableEntry, ViewEntry
 from rekindle.runtime.statements import CreateView, Drop, Program, read_statement
@@ -23,6 +24,8 @@ from rekindle.runtime.transaction import Transaction
 
 if TYPE_CHECKING:
     from rekindle.runtime.database import Database
+
+_OPTIONS = ("policy", "incremental", "representation")
 
 
 class SqlFace:
@@ -67,7 +70,7 @@ class SqlFace:
             case "AddColumns":
                 return self._add_columns(plan)
             case "ShowTables":
-                return self._show(list(self._state().entries))
+                return self._show([entry.name for entry in self._state().shown])
             case "ShowViews":
                 return self._show(self._database.views)
             case "DescribeRelation":
@@ -82,11 +85,11 @@ class SqlFace:
         return self._query(plan)
 
     def _create_view(self, create: CreateView) -> DataFrame:
-        unknown = sorted(set(create.options) - {"policy", "incremental"})
+        unknown = sorted(set(create.options).difference(_OPTIONS))
         if unknown:
             raise DefinitionError(
                 f"unknown option '{unknown[0]}' of view '{create.name}'",
-                detail="known: policy, incremental",
+                detail=f"known: {', '.join(_OPTIONS)}",
             )
         incremental = create.options.get("incremental", "preferred")
         policy = create.options.get("policy", Policy.FIRST_ORDER.value)
@@ -97,7 +100,13 @@ class SqlFace:
             return self._epoch()
         else:
             make = self._database.create_view
-        make(create.name, create.query, incremental=incremental, policy=policy)
+        make(
+            create.name,
+            create.query,
+            incremental=incremental,
+            policy=policy,
+            representation=create.options.get("representation", LISTING),
+        )
         return self._epoch()
 
     def _drop(self, drop: Drop) -> DataFrame:

@@ -14,6 +14,7 @@ from typing import Any
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import HistoryError, unknown_name
 from rekindle.incremental.policies.choice import Policy
+from rekindle.incremental.policies.factorised import Factorisation
 from rekindle.runtime.models import ModelSpec
 from rekindle.runtime.recursion import Loop
 from rekindle.traces.segment import Run
@@ -36,11 +37,17 @@ class TableEntry:
     created: int
     lengths: Mapping[int, int] = field(default_factory=dict)
     padded: frozenset[int] = frozenset()
+    part_of: str | None = None
+    """The view that the table feeds, which keeps no rows then and is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewEntry:
-    """A view: its definition as the user wrote it and as a term, and its columns."""
+    """A view: its definition as the user wrote it and as a term, and its columns.
+
+    A view with a `factorisation` has no node of its own: it stands for the collections that the
+    views with its name in `part_of` keep, which users do not see.
+    """
 
     name: str
     schema: Schema
@@ -54,6 +61,8 @@ class ViewEntry:
     loop: Loop | None = None
     policy: Policy = Policy.FIRST_ORDER
     model: ModelSpec | None = None
+    factorisation: Factorisation | None = None
+    part_of: str | None = None
 
 
 Entry = TableEntry | ViewEntry
@@ -87,8 +96,17 @@ class State:
         """The table or view of that name; names differ in more than case."""
         found = self.entries.get(name) or self.entries.get(self._folded().get(name.lower(), ""))
         if found is None:
-            raise unknown_name("table or view", name, self.entries)
+            raise unknown_name("table or view", name, [each.name for each in self.shown])
         return found
+
+    @property
+    def shown(self) -> list[Entry]:
+        """The tables and views that users made."""
+        return [entry for entry in self.entries.values() if entry.part_of is None]
+
+    def parts(self, name: str) -> list[Entry]:
+        """What stands behind a view: the collections of a factorised one, the feed of a fed one."""
+        return [entry for entry in self.entries.values() if entry.part_of == name]
 
     def knows(self, name: str) -> bool:
         return name.lower() in self._folded()
@@ -176,6 +194,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "lengths": sorted(entry.lengths.items()),
                 "padded": sorted(entry.padded),
                 "created": entry.created,
+                "part_of": entry.part_of,
             }
         case ViewEntry():
             return {
@@ -190,6 +209,10 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "loop": None if entry.loop is None else entry.loop.to_json(),
                 "policy": entry.policy.value,
                 "model": None if entry.model is None else entry.model.to_json(),
+                "factorisation": None
+                if entry.factorisation is None
+                else entry.factorisation.to_json(),
+                "part_of": entry.part_of,
             }
 
 
@@ -206,6 +229,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
             node=data["node"],
             # Early databases do not say when; 0 refuses no epoch.
             created=data.get("created", 0),
+            part_of=data.get("part_of"),
         )
     return ViewEntry(
         name=data["name"],
@@ -220,6 +244,8 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         loop=Loop.from_json(data.get("loop")),
         policy=Policy(data.get("policy", Policy.FIRST_ORDER.value)),
         model=ModelSpec.from_json(data.get("model")),
+        factorisation=Factorisation.from_json(data.get("factorisation")),
+        part_of=data.get("part_of"),
     )
 
 

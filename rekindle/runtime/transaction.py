@@ -7,6 +7,7 @@ Deletions and insertions commute; an upsert reads the table as this transaction 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F
 from rekindle.circuit.nodes import Table
 from rekindle.errors import ClosedError, DefinitionError
 from rekindle.runtime.engine import INLINE_ROWS, Engine, TableChange
+from rekindle.runtime.factored import Factors, factored_change, products
 from rekindle.runtime.lengths import fitted
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
 from rekindle.spark.frames import of_table
@@ -48,6 +50,7 @@ class Transaction:
         self._done = done
         self._rows: dict[str, list[pa.Table]] = {}
         self._frames: dict[str, list[tuple[DataFrame, int]]] = {}
+        self._factors: dict[str, list[Factors | None]] = {}
         self._ended = False
 
     # ---- the user's calls ------------------------------------------------------------------
@@ -81,6 +84,22 @@ class Transaction:
         columns = fitted(columns, node)
         check_not_null(columns, node.schema, node.name)
         self._add(node, columns, weights)
+
+    def update_factored(self, table: str, u: Any, v: Any) -> None:
+        """Add u·vᵀ to a matrix: a table (i, j, v) with the primary key (i, j).
+
+        A vector is a dict, pairs of index and value, or an array whose first value has the index
+        0. Lists of r vectors, or arrays of r columns, add the sum of r products. Views with the
+        policy 'factored' are changed by the vectors, without the product being multiplied out.
+        """
+        node = self._node(table)
+        reader = TraceReader.of_trace(
+            self._engine.state.traces[node.id], self._engine.store, extra=self.pending(node)
+        )
+        change = factored_change(node, reader.scan(), products(u, v))
+        if len(change.rows):
+            self._rows.setdefault(node.name, []).append(change.rows)
+            self._factors.setdefault(node.name, []).append(change.factors)
 
     # ---- what statements use ---------------------------------------------------------------
 
@@ -138,7 +157,8 @@ class Transaction:
             rows = self._rows.get(name)
             frames = self._frames.get(name, [])
             if not frames:
-                changes[name] = TableChange(rows=pa.concat_tables(rows or []))
+                factors = self._factored(name)
+                changes[name] = TableChange(rows=pa.concat_tables(rows or []), factors=factors)
                 continue
             parts = [frame for frame, _ in frames]
             size = sum(estimate for _, estimate in frames)
@@ -151,6 +171,13 @@ class Transaction:
                 union = union.union(part)
             changes[node.name] = TableChange(frame=union, estimate=size)
         return self._engine.apply(changes) if changes else None
+
+    def _factored(self, name: str) -> Factors | None:
+        """The factors of a table's whole change, if it has been changed in no other way."""
+        known = [each for each in self._factors.get(name, []) if each is not None]
+        if len(known) != len(self._rows.get(name, [])) or not known:
+            return None
+        return reduce(lambda one, other: one + other, known)
 
     def rollback(self) -> None:
         """Forget everything."""
@@ -183,7 +210,11 @@ class Transaction:
 
     def _node(self, table: str) -> Table:
         self._check_open()
-        return self._engine.table_node(table)
+        node = self._engine.table_node(table)
+        owner = self._engine.state.entry(table).part_of
+        if owner is not None:
+            raise DefinitionError(f"'{node.name}' is a part of the view '{owner}'")
+        return node
 
     def _columns(self, node: Table, rows: Any) -> pa.Table:
         if is_frame(rows):

@@ -92,6 +92,16 @@ class InlineStep:
         new view is filled, the contents of whatever exists.
         """
         result = StepResult()
+        self._visit_all(seeds, result)
+        self._write(seeds, result)
+        return result
+
+    def outcome(self, seeds: Mapping[str, pa.Table], key: str) -> pa.Table | None:
+        """What one node changes by; nothing is written."""
+        self._visit_all(seeds, StepResult())
+        return self._changes.get(key)
+
+    def _visit_all(self, seeds: Mapping[str, pa.Table], result: StepResult) -> None:
         scopes = self._context.circuit.scopes
         inside = {node.id for scope in scopes.values() for node in scope.members}
         for node in self._context.circuit.nodes.values():
@@ -102,8 +112,6 @@ class InlineStep:
                 self._changes |= self.iterate(scopes[node.id], self._changes, result)
             elif node.id not in inside:
                 self._run(node, result)
-        self._write(seeds, result)
-        return result
 
     def _run(self, node: Node, result: StepResult) -> None:
         """Visit a node if anything that it reads has changed."""

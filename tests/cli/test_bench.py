@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
+from rekindle.cli.bench import factorised, matrix
 from rekindle.cli.bench.chart import Line, line_chart
 from rekindle.cli.bench.report import Bound, Sample, Series, Verdict
 from rekindle.cli.bench.workload import ChangeStream, Workload, require_full_state
@@ -52,6 +54,40 @@ def test_a_step_visits_only_what_it_reaches(run: Run, tmp_path: Path) -> None:
     assert found.exit_code == 0, found.output
     visited = json.loads(path.read_text())["facts"]["nodes_visited"]
     assert visited["many"] == visited["few"] > 10
+
+
+def test_a_factorised_join_keeps_less_than_a_listed_one(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    star, _ = factorised.SHAPES
+    monkeypatch.setattr(
+        factorised, "SHAPES", (replace(star, listed=(8, 16, 32), factorised=(8, 16, 32)),)
+    )
+    path = tmp_path / "factorised.json"
+    found = run("bench", "factorised", "--rounds", 3, "--json", path)
+    assert found.exit_code == 0, found.output
+    facts = json.loads(path.read_text())["facts"]
+    listed, kept = facts["star, listing"], facts["star, factorised"]
+    assert [p["tuples"] for p in listed["points"]] == [p["tuples"] for p in kept["points"]]
+    assert listed["points"][-1]["tuples"] == 32**3 / factorised.KEYS**2
+    assert kept["state_exponent"] < 1.2 < 2.3 < listed["state_exponent"]
+    assert "state grows as n^" in found.stdout
+    assert ElementTree.parse(path.with_suffix(".svg")).getroot().tag.endswith("svg")
+
+
+def test_updates_of_a_chain_of_matrices_are_measured(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "SIZES", {key: (4, 8) for key in matrix.SIZES})
+    path = tmp_path / "matrix.json"
+    found = run("bench", "matrix", "--rounds", 3, "--json", path)
+    assert found.exit_code == 0, found.output
+    facts = json.loads(path.read_text())["facts"]
+    rows = {name: [point["rows"] for point in fact["points"]] for name, fact in facts.items()}
+    # The result as groups and as rows, and beside it the joins that first order keeps.
+    assert rows["factored, one row"] == [2 * p**2 for p in (4, 8)]
+    assert all(kept > p**3 for kept, p in zip(rows["first_order, one row"], (4, 8), strict=True))
+    assert found.stdout.count("a step grows as p^") == 4
 
 
 def test_rows_of_spark_and_of_numpy_are_the_same(spark: SparkSession) -> None:

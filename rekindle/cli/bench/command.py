@@ -28,6 +28,8 @@ class Name(enum.StrEnum):
     VIEWS = "views"
     SHARES = "shares"
     RECURSION = "recursion"
+    FACTORISED = "factorised"
+    MATRIX = "matrix"
     TPCH = "tpch"
 
 

@@ -36,6 +36,7 @@ class Policy(enum.Enum):
     FIRST_ORDER = "first_order"
     HIGHER_ORDER = "higher_order"
     VIEW_TREE = "view_tree"
+    FACTORED = "factored"
 
 
 @dataclass(frozen=True, slots=True)

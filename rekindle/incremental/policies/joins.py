@@ -11,6 +11,9 @@ is NULL, and the number of rows that are summed is a product too, of factors tha
 value is present and 0 elsewhere. In a + b each summand is multiplied by the presence of the other.
 
 What is not of this form is refused with a reason, and the view stays as it is.
+
+A join without an aggregate, π(σ(L₁ ⋈ … ⋈ Lₙ)), is taken apart in the same way (`recognise_rows`):
+each of its columns is a variable, or a column of one leaf.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rekindle.calculus.scalars import Literal
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import (
     Aggregate,
@@ -27,6 +31,7 @@ from rekindle.calculus.terms import (
     Join,
     Map,
     Measure,
+    OuterJoin,
     Term,
     Values,
 )
@@ -85,6 +90,46 @@ class JoinQuery:
         return Hypergraph(relations, tuple(dict.fromkeys(self.keys)))
 
 
+@dataclass(frozen=True, slots=True)
+class RowQuery:
+    """A join of leaves, each reduced to its variables and to the `local` columns of the result.
+
+    `outputs` has, for each column of the result, the variable or local column that it shows; the
+    names of all of these differ.
+    """
+
+    leaves: tuple[Leaf, ...]
+    outputs: tuple[str, ...]
+    schema: Schema
+
+    @property
+    def hypergraph(self) -> Hypergraph:
+        """The join by its variables alone."""
+        return Hypergraph(tuple(Relation(leaf.name, leaf.variables) for leaf in self.leaves))
+
+
+def recognise_rows(term: Term, arithmetic: Arithmetic) -> RowQuery | Refusal:
+    """The join that a term is, or why it is none."""
+    below = term
+    while isinstance(below, Map | Filter):
+        below = below.child
+    if not isinstance(below, Join):
+        return Refusal(f"it is not a join of rows but ends in {_described(below)}")
+    try:
+        return _Recogniser(arithmetic).rows(term)
+    except _RefusedError as refused:
+        return Refusal(str(refused))
+
+
+def _described(term: Term) -> str:
+    match term:
+        case Aggregate():
+            return "an aggregate"
+        case OuterJoin():
+            return "an outer join"
+    return type(term).__name__.lower()
+
+
 def recognise(term: Term, arithmetic: Arithmetic) -> JoinQuery | Refusal:
     """The join query that a term is, or why it is none."""
     if not isinstance(term, Aggregate):
@@ -132,6 +177,40 @@ class _Recogniser:
             for measure, products in zip(term.measures, expanded, strict=True)
         )
         return JoinQuery(factors.leaves(), tuple(names[key] for key in keys), measures, term.schema)
+
+    def rows(self, term: Term) -> RowQuery:
+        layout = self._flatten(term)
+        for part in self._leaves.terms:
+            if _has_outer_join(part):
+                raise _RefusedError("a part of it is an outer join")
+        shown = [
+            self._on_one_leaf(value, f"the column '{name}'")
+            for value, name in zip(layout.values, term.schema.names, strict=True)
+        ]
+        names = self._variables([])
+        for place in names:
+            kind = self._leaves.field(place).type
+            if any(word in kind for word in _NOT_LOOKED_UP):
+                raise _RefusedError(f"a join compares values of the type {kind}")
+        taken = set(names.values())
+        local: dict[Place, str] = {}
+        for place in shown:
+            if place not in names and place not in local:
+                local[place] = self._unused(place, taken)
+                taken.add(local[place])
+        leaves = tuple(self._reduced(i, names, local) for i in range(len(self._leaves.terms)))
+        outputs = tuple(names.get(place) or local[place] for place in shown)
+        return RowQuery(leaves, outputs, term.schema)
+
+    def _reduced(self, leaf: int, names: dict[Place, str], local: dict[Place, str]) -> Leaf:
+        """A leaf with its variables and local columns, in this order, and no others."""
+        variables: dict[str, Place] = {}
+        for place in sorted((p for p in names if p.leaf == leaf), key=_order):
+            variables.setdefault(names[place], place)
+        own = {name: place for place, name in local.items() if place.leaf == leaf}
+        outputs = [(n, self._leaves.column(p)) for n, p in (variables | own).items()]
+        term = Map(self._leaves.terms[leaf], tuple(outputs) or (("one", Literal(1, "int")),))
+        return Leaf(self._leaves.names[leaf], term, tuple(variables), tuple(own), 0)
 
     # ---- the joins -----------------------------------------------------------------------------
 
@@ -283,6 +362,14 @@ class _Recogniser:
 
 def _order(place: Place) -> tuple[int, int]:
     return place.leaf, place.position
+
+
+_NOT_LOOKED_UP = ("float", "double", "collate", "array", "struct", "map")
+"""Types with values that are equal and look different, or that cannot be looked up."""
+
+
+def _has_outer_join(term: Term) -> bool:
+    return isinstance(term, OuterJoin) or any(map(_has_outer_join, term.children))
 
 
 def _joins(term: Map | Filter) -> bool:

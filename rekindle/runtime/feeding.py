@@ -1,0 +1,206 @@
+"""Views that are fed: what a step adds to them, from the tables and their changes.
+
+With several changed tables the changes are taken one after another: a table that had its turn is
+read as it is after the step, one that waits as it was before.
+
+    Δ(A·B) = ΔA·B + (A + ΔA)·ΔB
+
+What comes and what leaves are bags, each of which is multiplied out by itself. In the feed a group
+of n joined rows with the sum s is a row with s and n − 1 rows with zero, so that a group vanishes
+with its last row. A factored change leaves the number of rows as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import sources
+from rekindle.circuit.nodes import Table
+from rekindle.incremental.policies.arithmetic import Arithmetic
+from rekindle.incremental.policies.factored_updates import (
+    Fed,
+    followed,
+    vectors,
+    with_factors,
+)
+from rekindle.incremental.policies.joins import Refusal
+from rekindle.runtime.factored import Factors, matrix_of
+from rekindle.spark.evaluate import Evaluation
+from rekindle.spark.inline import prepared
+from rekindle.spark.plans import Plans
+from rekindle.spark.types import payload_schema
+from rekindle.traces.arrays import WEIGHT, Int64s, integers
+from rekindle.traces.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """An arranged change of a table, and its factors if it came as a product."""
+
+    rows: pa.Table
+    factors: Factors | None = None
+
+
+PIECE = 16_384
+"""Rows of a plain change that are multiplied out at a time."""
+
+Contents = Callable[[str], pa.Table]
+"""The arranged contents of a table."""
+
+
+class Feeding:
+    """The fed views of one database, by name."""
+
+    def __init__(self, plans: Plans, store: Store, arithmetic: Arithmetic) -> None:
+        self._plans = plans
+        self._store = store
+        self._arithmetic = arithmetic
+        self.views: dict[str, Fed] = {}
+        self._evaluations: dict[tuple[str, str], Evaluation] = {}
+
+    def add(self, name: str, view: Fed) -> None:
+        self.views[name] = view
+
+    def remove(self, name: str) -> None:
+        self.views.pop(name, None)
+        self.forget_circuits()
+
+    def forget_circuits(self) -> None:
+        """After this the circuits are made anew, for the tables as they are then."""
+        self._evaluations = {}
+
+    def reads(self, name: str) -> Mapping[str, Schema]:
+        """The tables that a fed view reads."""
+        return sources(self.views[name].contributions)
+
+    def initial(self, name: str, tables: Callable[[str], Table], contents: Contents) -> pa.Table:
+        """The feed that makes a view of what the tables hold."""
+        first, *others = self.reads(name)
+        rest = {each: contents(each) for each in others}
+        rows = list(self._multiplied(name, first, contents(first), tables, rest, 1))
+        return pa.concat_tables(rows) if rows else self._nothing(name)
+
+    def added(
+        self,
+        name: str,
+        changes: Mapping[str, Changed],
+        tables: Callable[[str], Table],
+        before: Contents,
+        after: Contents,
+    ) -> pa.Table | None:
+        """The rows that the feed of a view gets in a step, if any."""
+        read = list(self.reads(name))
+        found: list[pa.Table] = []
+        turns = [each for each in read if each in changes]
+        for turn, changed in enumerate(turns):
+            done = turns[:turn]
+            others = {
+                each: after(each) if each in done else before(each)
+                for each in read
+                if each != changed
+            }
+            found += self._of_one(name, changed, changes[changed], tables, others)
+        return pa.concat_tables(found) if found else None
+
+    def _of_one(
+        self,
+        name: str,
+        changed: str,
+        change: Changed,
+        tables: Callable[[str], Table],
+        others: Mapping[str, pa.Table],
+    ) -> Iterator[pa.Table]:
+        factored = None if change.factors is None else self._factored(name, changed, tables)
+        if factored is not None:
+            assert change.factors is not None
+            nodes = self._vectors(changed, tables)
+            given = {
+                node.name: prepared(self._plans, node, rows)
+                for node, rows in zip(nodes, change.factors.tables, strict=True)
+            }
+            found = factored.run({**others, **given})
+            yield from self._rows(name, found, 1, rows_stay=True)
+            return
+        weights = integers(change.rows.column(WEIGHT))
+        for sign in (1, -1):
+            part = change.rows.filter(pa.array(weights * sign > 0))
+            if len(part):
+                place = part.schema.get_field_index(WEIGHT)
+                times = pa.array(np.abs(integers(part.column(WEIGHT))))
+                part = part.set_column(place, WEIGHT, times)
+                yield from self._multiplied(name, changed, part, tables, others, sign)
+
+    def _multiplied(
+        self,
+        name: str,
+        changed: str,
+        rows: pa.Table,
+        tables: Callable[[str], Table],
+        others: Mapping[str, pa.Table],
+        sign: int,
+    ) -> Iterator[pa.Table]:
+        """What rows of one table add, some at a time, since each may meet many."""
+        whole = self._whole(name, tables)
+        for start in range(0, len(rows), PIECE):
+            found = whole.run({**others, changed: rows.slice(start, PIECE)})
+            yield from self._rows(name, found, sign)
+
+    def _nothing(self, name: str) -> pa.Table:
+        columns = payload_schema(self.views[name].feed.schema)
+        return pa.schema([(WEIGHT, pa.int64()), *columns]).empty_table()
+
+    def _rows(
+        self, name: str, found: pa.Table, sign: int, *, rows_stay: bool = False
+    ) -> Iterator[pa.Table]:
+        """Contributions of groups as weighted rows of the feed."""
+        keys = len(self.views[name].feed.schema) - 1
+        counts = integers(found.column(f"c{keys}"))
+        values = found.column(f"c{keys + 1}")
+        ones: Int64s = np.full(len(found), sign, dtype=np.int64)
+        zero = pa.array(np.zeros(len(found)), pa.float64()).cast(values.type)
+        rest = -ones if rows_stay else ones * (counts - 1)
+        columns = [found.column(f"c{i}") for i in range(keys)]
+        names = [WEIGHT, *(f"c{i}" for i in range(keys + 1))]
+        yield pa.table([pa.array(ones), *columns, values], names=names)
+        padding = pa.table([pa.array(rest), *columns, zero], names=names)
+        yield padding.filter(pa.array(rest != 0))
+
+    # ---- circuits --------------------------------------------------------------------------
+
+    def _whole(self, name: str, tables: Callable[[str], Table]) -> Evaluation:
+        key = (name, "")
+        if key not in self._evaluations:
+            term = followed(self.views[name].contributions, self._arithmetic)
+            nodes = [tables(each) for each in self.reads(name)]
+            self._evaluations[key] = Evaluation(self._plans, self._store, term, nodes)
+        return self._evaluations[key]
+
+    def _factored(
+        self, name: str, changed: str, tables: Callable[[str], Table]
+    ) -> Evaluation | None:
+        """The contributions of a factored change; None where only the plain change will do."""
+        key = (name, changed)
+        if key not in self._evaluations:
+            matrix = matrix_of(tables(changed))
+            contributions = self.views[name].contributions
+            replaced = with_factors(contributions, changed, matrix, self._arithmetic)
+            if isinstance(replaced, Refusal):
+                return None
+            nodes = [tables(each) for each in self.reads(name) if each != changed]
+            nodes += self._vectors(changed, tables)
+            term = followed(replaced, self._arithmetic)
+            self._evaluations[key] = Evaluation(self._plans, self._store, term, nodes)
+        return self._evaluations[key]
+
+    def _vectors(self, changed: str, tables: Callable[[str], Table]) -> tuple[Table, Table]:
+        node = tables(changed)
+        left, right = vectors(changed, node.schema, matrix_of(node))
+        return (
+            Table(left.name, left.schema, (), "vector", {}),
+            Table(right.name, right.schema, (), "vector", {}),
+        )
