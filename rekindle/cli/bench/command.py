@@ -31,6 +31,7 @@ class Name(enum.StrEnum):
     FACTORISED = "factorised"
     MATRIX = "matrix"
     TPCH = "tpch"
+    FIVM = "fivm"
 
 
 def bench(
