@@ -57,11 +57,16 @@ class Explanation:
     derivation: tuple[tuple[str, str], ...] = ()
     kept: str = ""
     """What a view that is kept factorised consists of."""
+    policies: str = ""
+    """What each policy would keep for the view."""
 
     def __str__(self) -> str:
         text = to_text(self.title, self.nodes, self.derivation)
-        kept = "\n".join(f"  {line}" for line in self.kept.splitlines())
-        return f"{text}\n\nkept factorised\n{kept}" if kept else text
+        for title, more in (("kept factorised", self.kept), ("policies", self.policies)):
+            if more:
+                lines = "\n".join(f"  {line}" for line in more.splitlines())
+                text = f"{text}\n\n{title}\n{lines}"
+        return text
 
     def json(self) -> str:
         """Everything, as JSON."""
@@ -69,6 +74,7 @@ class Explanation:
             "title": self.title,
             "root": self.nodes[0].id,
             "kept": self.kept or None,
+            "policies": self.policies or None,
             "nodes": [_node_json(node) for node in self.nodes],
             "derivation": [{"step": step, "text": text} for step, text in self.derivation],
         }

@@ -32,6 +32,7 @@ from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.incremental.pipeline import trace_steps
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.check import CheckReport, compare
+from rekindle.runtime.choosing import Choosing, described
 from rekindle.runtime.contents import Contents
 from rekindle.runtime.datalog import Datalog
 from rekindle.runtime.definitions import Definitions, mentioned
@@ -237,7 +238,7 @@ class Database:
         definition: Definition,
         *,
         incremental: str = "preferred",
-        policy: str = "first_order",
+        policy: str | None = None,
         representation: str = LISTING,
     ) -> None:
         """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it.
@@ -245,7 +246,8 @@ class Database:
         `rekindle.fixpoint` and `rekindle.agca` make definitions of other kinds.
 
         With `incremental="required"` a view of which a part would be recomputed as a whole at
-        every change is refused. With `policy="view_tree"` an aggregate over joins keeps partial
+        every change is refused. A policy says what an aggregate over joins keeps; without one it
+        is chosen by what each would keep. With `policy="view_tree"` it keeps partial
         aggregates and never the join; with `policy="higher_order"` also those that a change of
         each table meets. With `representation="factorised"` a join is kept along a variable order
         and never listed; `db.factorised(name)` counts and enumerates it.
@@ -295,14 +297,32 @@ class Database:
             raise
         self._leaves.add(name, struct_of(entry.schema))
 
-    def _define(self, name: str, definition: Definition, policy: str) -> tuple[ViewEntry, Term]:
+    def _define(
+        self, name: str, definition: Definition, policy: str | None
+    ) -> tuple[ViewEntry, Term]:
         known = [each.value for each in Policy]
+        if policy is None:
+            return self._under_chosen(*self._read(name, definition))
         if policy not in known:
             raise UnsupportedError(
                 f"the policy '{policy}' of view '{name}' is not available",
                 detail=f"available: {', '.join(known)}",
             )
         return self._definitions.under(Policy(policy), *self._read(name, definition))
+
+    def _under_chosen(self, entry: ViewEntry, term: Term) -> tuple[ViewEntry, Term]:
+        """The view under the policy that keeps least, where that matters."""
+        choosing = self._choosing
+        if entry.loop is not None or not choosing.is_worth_it(term):
+            return entry, term
+        try:
+            return self._definitions.under(choosing.policy(term), entry, term)
+        except UnsupportedError:
+            return entry, term
+
+    @property
+    def _choosing(self) -> Choosing:
+        return Choosing(self._engine.state, self._engine.store, self._definitions.arithmetic)
 
     def _read(self, name: str, definition: Definition) -> tuple[ViewEntry, Term]:
         if isinstance(definition, Agca):
@@ -383,7 +403,7 @@ class Database:
         definition: Definition,
         *,
         incremental: str = "preferred",
-        policy: str = "first_order",
+        policy: str | None = None,
         representation: str = LISTING,
     ) -> None:
         """Give a view that no other view reads a new definition, in one epoch.
@@ -519,13 +539,27 @@ class Database:
             kept = self.factorised(name).tree(sizes=True)
             return replace(root, title=f"view {entry.name}", derivation=(), kept=kept)
         term = self._engine.terms.get(entry.name)
-        return explain(
+        found = explain(
             self._engine.circuit,
             entry.node,
             {key: self._facts(key) for key in self._engine.circuit.nodes},
             name=entry.name,
             derivation=() if term is None else tuple(trace_steps(term)),
         )
+        if isinstance(entry, ViewEntry) and term is not None:
+            return replace(found, policies=self._policies(entry, term))
+        return found
+
+    def _policies(self, entry: ViewEntry, term: Term) -> str:
+        """What each policy would keep now for the view's aggregates over joins."""
+        if entry.model is not None or entry.loop is not None:
+            return ""
+        if entry.policy is not Policy.FIRST_ORDER:
+            if entry.sql is None:
+                return f"policy {entry.policy.value}"
+            term = self._definitions.of_sql(entry.name, entry.sql)[1]
+        choices = dict(self._choosing.choices(term))
+        return described(choices, entry.policy) if choices else ""
 
     def _facts(self, key: str) -> NodeFacts:
         trace = self._engine.state.traces.get(key)

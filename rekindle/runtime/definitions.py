@@ -177,8 +177,7 @@ class Definitions:
             return entry, term
         if policy is Policy.FACTORED:
             return entry, self.fed(entry, term).term
-        arithmetic = SparkArithmetic(self._catalyst, self._translator)
-        found = _POLICIES[policy](term, arithmetic)
+        found = _POLICIES[policy](term, self.arithmetic)
         if len(found.refusals) == len(found.decisions):
             raise UnsupportedError(
                 f"view '{entry.name}' cannot follow {_WORDS[policy]}",
@@ -186,6 +185,11 @@ class Definitions:
                 hint=f"leave out policy = '{policy.value}'",
             )
         return self.stored_over(entry, found.term, policy), found.term
+
+    @property
+    def arithmetic(self) -> SparkArithmetic:
+        """Arithmetic that rounds nothing."""
+        return SparkArithmetic(self._catalyst, self._translator)
 
     @property
     def rounding(self) -> SparkArithmetic:
@@ -218,7 +222,7 @@ class Definitions:
         self, entry: ViewEntry, term: Term
     ) -> tuple[ViewEntry, list[tuple[ViewEntry, Term]]]:
         """The view as an entry without a node, and the views that keep its collections."""
-        query = recognise_rows(term, SparkArithmetic(self._catalyst, self._translator))
+        query = recognise_rows(term, self.arithmetic)
         if isinstance(query, Refusal):
             raise UnsupportedError(
                 f"view '{entry.name}' cannot be kept factorised",

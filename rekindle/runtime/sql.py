@@ -13,7 +13,6 @@ from pyspark.sql.types import DataType, StructField, StructType
 from rekindle.errors import DefinitionError, StatementError
 from rekindle.frontends.spark_sql.analyse import parse
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
-from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import table_node
 from rekindle.runtime.factorised import LISTING
@@ -92,7 +91,7 @@ class SqlFace:
                 detail=f"known: {', '.join(_OPTIONS)}",
             )
         incremental = create.options.get("incremental", "preferred")
-        policy = create.options.get("policy", Policy.FIRST_ORDER.value)
+        policy = create.options.get("policy")
         exists = self._state().knows(create.name)
         if create.alter or (create.replace and exists):
             make = self._database.replace_view

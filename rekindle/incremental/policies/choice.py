@@ -29,6 +29,9 @@ from rekindle.incremental.policies.trees import (
     views,
 )
 
+WORTH = 4
+"""How many times less than first order a policy has to keep to be chosen."""
+
 
 class Policy(enum.Enum):
     """The subterms of a join query that get an integral."""
@@ -80,6 +83,15 @@ class Choice:
     def policy(self) -> Policy:
         """The one that keeps least; of equals the first: without need a view stays as it is."""
         return min(self.kept, key=self.rows)
+
+    @property
+    def worthwhile(self) -> Policy:
+        """The one that keeps least, if first order keeps several times as much: estimates are that.
+
+        Deltas of deltas need more views than a tree; they are taken where they keep less.
+        """
+        least = self.rows(self.policy)
+        return self.policy if self.rows(Policy.FIRST_ORDER) >= WORTH * least else Policy.FIRST_ORDER
 
     @property
     def reason(self) -> str:
