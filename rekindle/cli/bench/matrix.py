@@ -4,7 +4,8 @@ The product of three dense p × p matrices is a view. An update changes one row 
 or adds a sum of four products of vectors to it. The policy `factored` leads the vectors through the
 chain, which is p² work; first-order maintenance multiplies the changed entries out, which is p³ for
 a row, and p⁴ where all entries change. Small matrices measure the fixed cost of a step, so the
-powers are those of the largest three sizes.
+powers are those of the largest three sizes. Multiplying the chain in the first place is p³ in
+either case; that takes most of the run and bounds the sizes.
 """
 
 from __future__ import annotations
