@@ -7,7 +7,7 @@ SHELL := bash
 
 BIN := $(CURDIR)/.venv/bin
 VENV_PYTHON := $(BIN)/python
-BENCHES := flatness overhead recompute load views shares factorised matrix
+BENCHES := flatness overhead recompute load views shares factorised matrix fivm
 REKINDLE_FUZZ_EXAMPLES ?= 200
 export REKINDLE_FUZZ_EXAMPLES
 
