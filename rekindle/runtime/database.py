@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import TracebackType
-from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.costs import Course
-from rekindle.circuit.explain import Explanation, NodeFacts, explain
+from rekindle.circuit.explain import Explanation
 from rekindle.circuit.nodes import Table
 from rekindle.errors import (
     ClosedError,
@@ -29,23 +27,22 @@ from rekindle.errors import (
 )
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
-from rekindle.incremental.pipeline import trace_steps
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.check import CheckReport, compare
-from rekindle.runtime.choosing import Choosing, described
 from rekindle.runtime.contents import Contents
+from rekindle.runtime.creating import Creating, Definition, Wanted
 from rekindle.runtime.datalog import Datalog
 from rekindle.runtime.definitions import Definitions, mentioned
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep, table_node
+from rekindle.runtime.explaining import explained
 from rekindle.runtime.factorised import LISTING, Factorised, expanded, is_factorised
 from rekindle.runtime.feeding import Feeding
 from rekindle.runtime.lengths import declared, limit_of, without_limit
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.models import Model, model_spec
-from rekindle.runtime.recursion import LIMIT, Fixpoint
-from rekindle.runtime.ring_queries import Agca, sql_of
+from rekindle.runtime.recursion import LIMIT
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
@@ -59,9 +56,6 @@ from rekindle.spark.types import check_enabled, check_key, check_storable, schem
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store
-
-Definition: TypeAlias = str | DataFrame | Fixpoint | Agca
-"""What a view may be defined by."""
 
 
 class Database:
@@ -99,6 +93,7 @@ class Database:
             self._definitions = Definitions(self._catalyst, self._leaves)
             self._feeding = Feeding(plans, store, self._definitions.rounding)
             self._engine.feeding = self._feeding
+            self._creating = Creating(self._engine, self._definitions, self._feeding)
             self._contents = Contents(self._catalyst, self._frames, self._leaves, store)
             self._statements = Statements(
                 self._catalyst,
@@ -152,7 +147,7 @@ class Database:
     ) -> None:
         """Create a table; `schema` is a Spark schema or its DDL text."""
         self._check_writable()
-        self._check_new(name)
+        self._creating.check_new(name)
         struct = _struct(f"table '{name}'", schema)
         names = [field.name.lower() for field in struct.fields]
         for column in primary_key:
@@ -253,91 +248,9 @@ class Database:
         and never listed; `db.factorised(name)` counts and enumerates it.
         """
         self._check_writable()
-        self._check_new(name)
-        if policy == Policy.FACTORED.value:
-            self._create_fed(name, definition, representation)
-            return
-        entry, term = self._define(name, definition, policy)
-        if is_factorised(representation):
-            entry, parts = self._definitions.factorised(entry, term)
-            for part, _ in parts:
-                self._check_new(part.name)
-            self._engine.create_views(parts, _incremental(incremental), [entry])
-        else:
-            self._engine.create_views([(entry, term)], _incremental(incremental))
+        wanted = Wanted(_incremental(incremental), policy, is_factorised(representation))
+        entry = self._creating.create(name, definition, wanted)
         self._leaves.add(name, struct_of(entry.schema))
-
-    def _create_fed(self, name: str, definition: Definition, representation: str) -> None:
-        """Create a view of which nothing is kept but the result."""
-        entry, term = self._read(name, definition)
-        if entry.sql is None or is_factorised(representation):
-            raise UnsupportedError(
-                f"view '{name}' cannot be kept by the policy 'factored'",
-                detail="it is for views that are defined by SQL text and listed",
-            )
-        view = self._definitions.fed(entry, term)
-        for source in sources(term):
-            if isinstance(self._engine.state.entry(source), ViewEntry):
-                raise UnsupportedError(
-                    f"view '{name}' cannot be kept by the policy 'factored'",
-                    detail=f"'{source}' is a view, and the changes of tables are what feeds it",
-                )
-        self._check_new(view.feed.name)
-        table = Table(view.feed.name, view.feed.schema, (), secrets.token_hex(8))
-        feed = TableEntry(
-            table.name, table.schema, (), table.incarnation, table.id, 0, part_of=entry.name
-        )
-        self._feeding.add(name, view)
-        try:
-            rows = self._feeding.initial(name, self._engine.table_node, self._engine.rows_of)
-            entry = self._definitions.stored_over(entry, view.term, Policy.FACTORED)
-            self._engine.create_views([(entry, view.term)], feeds=[(feed, rows)])
-        except BaseException:
-            self._feeding.remove(name)
-            raise
-        self._leaves.add(name, struct_of(entry.schema))
-
-    def _define(
-        self, name: str, definition: Definition, policy: str | None
-    ) -> tuple[ViewEntry, Term]:
-        known = [each.value for each in Policy]
-        if policy is None:
-            return self._under_chosen(*self._read(name, definition))
-        if policy not in known:
-            raise UnsupportedError(
-                f"the policy '{policy}' of view '{name}' is not available",
-                detail=f"available: {', '.join(known)}",
-            )
-        return self._definitions.under(Policy(policy), *self._read(name, definition))
-
-    def _under_chosen(self, entry: ViewEntry, term: Term) -> tuple[ViewEntry, Term]:
-        """The view under the policy that keeps least, where that matters."""
-        choosing = self._choosing
-        if entry.loop is not None or not choosing.is_worth_it(term):
-            return entry, term
-        try:
-            return self._definitions.under(choosing.policy(term), entry, term)
-        except UnsupportedError:
-            return entry, term
-
-    @property
-    def _choosing(self) -> Choosing:
-        return Choosing(self._engine.state, self._engine.store, self._definitions.arithmetic)
-
-    def _read(self, name: str, definition: Definition) -> tuple[ViewEntry, Term]:
-        if isinstance(definition, Agca):
-            definition = sql_of(definition, self._columns())
-        if isinstance(definition, str):
-            return self._definitions.of_sql(name, definition)
-        if isinstance(definition, DataFrame):
-            return self._definitions.of_frame(name, definition)
-        if isinstance(definition, Fixpoint):
-            return self._definitions.of_fixpoint(name, definition)
-        raise DefinitionError(
-            f"view '{name}' cannot be defined by a {type(definition).__name__}",
-            hint="give SQL text, a DataFrame built from db.table(...), rekindle.fixpoint(...) or "
-            "rekindle.agca(...)",
-        )
 
     def create_model(
         self,
@@ -361,7 +274,7 @@ class Database:
         a NULL in one of the columns has no part in it.
         """
         self._check_writable()
-        self._check_new(name)
+        self._creating.check_new(name)
         spec = model_spec(name, label, features, kind, penalty, degree, categorical)
         entry, term = self._definitions.of_model(name, query, spec)
         self._engine.create_views([(entry, term)])
@@ -382,17 +295,12 @@ class Database:
         Gives their names. A step whose recursion takes more than so many iterations is undone.
         """
         self._check_writable()
-        reader = Datalog(self._definitions, self._columns(), self._has_function)
+        reader = Datalog(self._definitions, self._creating.columns, self._has_function)
         found = reader.read(program, iterations)
         self._engine.create_views(found)
         for entry, _ in found:
             self._leaves.add(entry.name, struct_of(entry.schema))
         return [entry.name for entry, _ in found]
-
-    def _columns(self) -> dict[str, list[str]]:
-        """The columns of every table and view, by its name."""
-        entries = self._engine.state.shown
-        return {entry.name: list(entry.schema.names) for entry in entries}
 
     def _has_function(self, name: str) -> bool:
         return bool(self.spark.catalog.functionExists(name))
@@ -413,14 +321,8 @@ class Database:
         self._check_writable()
         old = self._droppable(name, ViewEntry)
         assert isinstance(old, ViewEntry)
-        fed = Policy.FACTORED.value in (policy, old.policy.value)
-        if fed or is_factorised(representation) or old.factorisation is not None:
-            raise UnsupportedError(
-                f"'{old.name}' cannot be replaced where it is, or shall be, factorised or factored",
-                hint=f"DROP VIEW {old.name} and create it again",
-            )
-        entry, term = self._define(old.name, definition, policy)
-        self._engine.create_views([(entry, term)], _incremental(incremental))
+        wanted = Wanted(_incremental(incremental), policy, is_factorised(representation))
+        entry = self._creating.replace(old, definition, wanted)
         self._leaves.remove(old.name)
         self._leaves.add(old.name, struct_of(entry.schema))
 
@@ -455,14 +357,6 @@ class Database:
                 hint="drop those views first",
             )
         return entry
-
-    def _check_new(self, name: str) -> None:
-        if self._engine.state.knows(name):
-            raise DefinitionError(
-                f"'{name}' exists already", hint="drop it first, or choose another name"
-            )
-        if "/" in name or not name:
-            raise DefinitionError(f"'{name}' is not a name for a table or view")
 
     # ---- changes ---------------------------------------------------------------------------
 
@@ -532,49 +426,13 @@ class Database:
 
     def explain(self, name: str) -> Explanation:
         """How a view is kept: its nodes, their strategies, their state and their last step."""
-        self._refreshed()
-        entry = self._engine.state.entry(name)
+        engine = self._refreshed()
+        entry = engine.state.entry(name)
         if isinstance(entry, ViewEntry) and entry.factorisation is not None:
             root = self.explain(entry.factorisation.roots[0].view)
             kept = self.factorised(name).tree(sizes=True)
             return replace(root, title=f"view {entry.name}", derivation=(), kept=kept)
-        term = self._engine.terms.get(entry.name)
-        found = explain(
-            self._engine.circuit,
-            entry.node,
-            {key: self._facts(key) for key in self._engine.circuit.nodes},
-            name=entry.name,
-            derivation=() if term is None else tuple(trace_steps(term)),
-        )
-        if isinstance(entry, ViewEntry) and term is not None:
-            return replace(found, policies=self._policies(entry, term))
-        return found
-
-    def _policies(self, entry: ViewEntry, term: Term) -> str:
-        """What each policy would keep now for the view's aggregates over joins."""
-        if entry.model is not None or entry.loop is not None:
-            return ""
-        if entry.policy is not Policy.FIRST_ORDER:
-            if entry.sql is None:
-                return f"policy {entry.policy.value}"
-            term = self._definitions.of_sql(entry.name, entry.sql)[1]
-        choices = dict(self._choosing.choices(term))
-        return described(choices, entry.policy) if choices else ""
-
-    def _facts(self, key: str) -> NodeFacts:
-        trace = self._engine.state.traces.get(key)
-        epoch, step = self._engine.steps.get(key, (None, None))
-        return NodeFacts(
-            rows_stored=None if trace is None else trace.rows,
-            bytes_stored=None if trace is None else sum(s.size for s in trace.segments),
-            runs=None if trace is None else len(trace.readable_runs),
-            rows_in=None if step is None else step.rows_in,
-            rows_out=None if step is None else step.rows_out,
-            seconds=None if step is None else step.seconds,
-            placement=None if step is None else step.placement.value,
-            epoch=epoch,
-            rebuilt="" if step is None else step.rebuilt,
-        )
+        return explained(engine, entry, self._definitions, self._creating.choosing)
 
     @property
     def last_step(self) -> LastStep | None:

@@ -10,19 +10,18 @@ from __future__ import annotations
 import enum
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.costs import ChangeSize, Course, parts
-from rekindle.circuit.nodes import HalfJoin, Keeping, Node, Regroup, Table, View
+from rekindle.circuit.costs import Course
+from rekindle.circuit.nodes import HalfJoin, Keeping, Regroup, Table, View
 from rekindle.errors import (
     ClosedError,
     ConstraintError,
@@ -31,30 +30,23 @@ from rekindle.errors import (
     UnsupportedError,
 )
 from rekindle.incremental.pipeline import derive
-from rekindle.runtime.constraints import check_change, check_load
-from rekindle.runtime.factored import Factors
 from rekindle.runtime.feeding import Changed, Feeding
 from rekindle.runtime.filling import Filling
+from rekindle.runtime.garbage import Garbage
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
-from rekindle.spark.distributed import DistributedStep
-from rekindle.spark.frames import Examination, Frames, collect, to_arrow
-from rekindle.spark.inline import InlineStep, prepared, write_table
+from rekindle.runtime.stepping import Stepping, TableChange
+from rekindle.spark.frames import Frames, to_arrow
+from rekindle.spark.inline import prepared, write_table
 from rekindle.spark.plans import Plans
-from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
+from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
 from rekindle.spark.types import payload_schema
-from rekindle.traces.arrays import WEIGHT, growth
-from rekindle.traces.partition import KeyRange
+from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.reader import TraceReader
-from rekindle.traces.segment import Run
 from rekindle.traces.store import Durability, Store
 from rekindle.traces.trace import Trace, advance, fuel_for
 
 INLINE_ROWS = 500_000
-DECIDED_ROWS = 1_000
-"""A change of fewer rows is followed without asking what else it could cost."""
-GRACE_EPOCHS = 16
-"""For how many epochs a file that is no longer needed is left to readers of an older state."""
 
 
 class Incremental(enum.Enum):
@@ -62,17 +54,6 @@ class Incremental(enum.Enum):
 
     PREFERRED = "preferred"
     REQUIRED = "required"
-
-
-@dataclass(frozen=True, slots=True)
-class TableChange:
-    """A change of one table: rows in memory, or a DataFrame; both with `_weight` and c0, c1..."""
-
-    rows: pa.Table | None = None
-    frame: DataFrame | None = None
-    estimate: int = 0
-    factors: Factors | None = None
-    """The change once more, as products of vectors, if that is how it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +84,7 @@ class Engine:
         self.retention: int | None = None
         self.last: LastStep | None = None
         self.steps: dict[str, tuple[int, NodeStep]] = {}
-        self._garbage: list[tuple[int, str]] = []
-        self._historic = _paths(state.history)
+        self._garbage = Garbage(store, state)
         self._interrupted = False
         self.feeding: Feeding | None = None
         self._filling = Filling(plans, frames, store, self._places_inline)
@@ -191,7 +171,7 @@ class Engine:
             result = self._filling.fill(circuit, fresh, filled, epoch)
             traces = {k: v for k, v in before.traces.items() if k not in gone}
             traces |= {key: Trace(filled[key].layout) for key in fed}
-            traces |= self._contents(circuit, fresh, result)
+            traces |= self._filling.contents(circuit, fresh, result)
             history = {k: v for k, v in before.history.items() if k not in gone}
             for key in views.values():
                 if key in fresh and key in result.runs:
@@ -212,7 +192,8 @@ class Engine:
                 )
             )
         self._let_go(gone, before)
-        self._discard(result.passing | {path for key in fed for path in _files(filled[key])})
+        passed = {path for key in fed for path in _files(filled[key])}
+        self._garbage.discard(result.passing | passed, self.state.epoch)
         self.circuit = circuit
         self.terms.update({entry.name: term for entry, term in definitions})
         self._remember(result, started)
@@ -226,18 +207,6 @@ class Engine:
                     detail="a factorised view has no changes that another could follow",
                     hint=f"write the query of '{source}' in its place",
                 )
-
-    def _contents(
-        self, circuit: Circuit, keys: Iterable[str], filled: StepResult
-    ) -> dict[str, Trace]:
-        """The traces of nodes that were filled from nothing."""
-        found = {}
-        for key in keys:
-            node = circuit.nodes[key]
-            if isinstance(node, Keeping):
-                run = filled.runs.get(key)
-                found[key] = Trace(self.plans.layout(node), () if run is None else (run,))
-        return found
 
     def add_columns(self, old: TableEntry, entry: TableEntry) -> None:
         """Give a table columns, which its rows have no value in; views stay as they are.
@@ -274,7 +243,7 @@ class Engine:
                     node, Trace(held.layout, (change.run,)), context
                 ).runs
             )
-            traces |= self._contents(circuit, fresh, result)
+            traces |= self._filling.contents(circuit, fresh, result)
             entries = {
                 name: replace(known, node=moved.get(known.node, known.node))
                 for name, known in before.entries.items()
@@ -288,7 +257,7 @@ class Engine:
             self.store.flush(after.paths - before.paths)
             self._commit(after)
         self._let_go(gone, before)
-        self._discard(result.passing)
+        self._garbage.discard(result.passing, self.state.epoch)
         self.circuit = circuit
         if self.feeding is not None:
             self.feeding.forget_circuits()
@@ -322,9 +291,9 @@ class Engine:
         for key in gone:
             self.plans.forget(self.circuit.nodes[key])
             self.steps.pop(key, None)
-        self._historic = _paths(self.state.history)
+        self._garbage.keep_history(self.state)
         if gone:
-            self._discard(before.paths - self.state.paths)
+            self._garbage.discard(before.paths - self.state.paths, self.state.epoch)
 
     def readers_of(self, name: str) -> list[str]:
         """The views whose definition reads a table or view."""
@@ -356,10 +325,14 @@ class Engine:
         changes = self._with_feeds(changes)
         size = sum(c.estimate if c.rows is None else len(c.rows) for c in changes.values())
         inline = self._places_inline(size) and all(c.frame is None for c in changes.values())
+        stepping = Stepping(
+            self.plans, self.frames, self._filling, context, self._feeds, self.course, self._fanouts
+        )
+        by_node = {self.table_node(name): change for name, change in changes.items()}
         with self._attempt(epoch):
-            result = self._step_inline(context, changes) if inline else None
+            result = stepping.inline(by_node) if inline else None
             if result is None:
-                result = self._step_on_spark(context, changes)
+                result = stepping.on_spark(by_node)
             self._finish(result, context)
         self._remember(result, started)
         return epoch
@@ -415,133 +388,18 @@ class Engine:
             return self.placement is Placement.INLINE
         return rows <= INLINE_ROWS
 
-    def _step_inline(
-        self, context: StepContext, changes: Mapping[str, TableChange]
-    ) -> StepResult | None:
-        """The step in the driver; None when it outgrows it."""
-        seeds = {}
-        feeds = self._feeds
-        for name, change in changes.items():
-            node = self.table_node(name)
-            assert change.rows is not None
-            arranged = self.arranged(node, change.rows)
-            if not len(arranged):
-                continue
-            if node.id not in feeds:
-                trace = self.state.traces[node.id]
-                after = TraceReader.of_trace(trace, self.store, extra=[arranged])
-                check_change(node, arranged, after)
-            seeds[node.id] = arranged
-        rebuilt = self._to_rebuild(
-            {key: ChangeSize(len(rows), growth(rows)) for key, rows in seeds.items()}
-        )
-        try:
-            result = InlineStep(self.plans, context.without(rebuilt)).run(seeds)
-        except TooLargeError:
-            return None
-        for key, arranged in seeds.items():
-            if key in feeds:
-                continue
-            result.runs[key] = write_table(context, key, arranged)
-        self._rebuild(rebuilt, result, context)
-        return result
-
-    def arranged(self, node: Table, rows: pa.Table) -> pa.Table:
-        """Rows with weights as an arranged change of a table."""
-        return prepared(self.plans, node, rows)
-
-    def _step_on_spark(
-        self, context: StepContext, changes: Mapping[str, TableChange]
-    ) -> StepResult:
-        step = DistributedStep(self.plans, self.frames, context)
-        runs: dict[str, Run] = {}
-        feeds = self._feeds
-        for name, change in changes.items():
-            node = self.table_node(name)
-            if change.rows is None or change.frame is not None:
-                assert change.frame is not None
-                first = not self.state.traces[node.id].rows
-                examine: Examination = partial(check_load, node) if first else iter
-                run = step.load(node, change.frame, change.estimate, examine)
-            else:
-                first = False
-                run = write_table(context, node.id, self.arranged(node, change.rows))
-            if run.rows:
-                if not first and node.id not in feeds:
-                    self._check_on_spark(node, run)
-                runs[node.id] = run
-        seeds = {key: Trace(self.state.traces[key].layout, (run,)) for key, run in runs.items()}
-        rebuilt = self._to_rebuild(
-            {key: ChangeSize(trace.rows, trace.live) for key, trace in seeds.items()}
-        )
-        step = DistributedStep(self.plans, self.frames, context.without(rebuilt))
-        result = step.run(seeds)
-        result.runs.update({key: run for key, run in runs.items() if key not in feeds})
-        self.store.delete(path for key in feeds & runs.keys() for path in runs[key].paths)
-        self._rebuild(rebuilt, result, context)
-        return result
-
-    # ---- rebuilding ------------------------------------------------------------------------
-
-    def _to_rebuild(self, sizes: Mapping[str, ChangeSize]) -> dict[str, str]:
-        """The nodes that are cheaper to fill anew than to lead the changes to, with the reason."""
-        if self.course is Course.FOLLOW:
-            return {}
-        if self.course is None and sum(size.rows for size in sizes.values()) < DECIDED_ROWS:
-            return {}
-        stored = {key: trace.live for key, trace in self.state.traces.items()}
-        fanouts = {
+    @property
+    def _fanouts(self) -> dict[str, float]:
+        """How many rows a join gave for each changed one, when it last ran."""
+        return {
             key: step.rows_out / step.rows_in
             for key, (_, step) in self.steps.items()
             if step.rows_in and isinstance(self.circuit.nodes.get(key), HalfJoin)
         }
-        fed = self._feeds  # What they feed cannot be filled anew from them.
-        for key, node in self.circuit.nodes.items():
-            if fed.intersection(node.inputs):
-                fed.add(key)
-        return {
-            key: part.reason
-            for part in parts(self.circuit, sizes, stored, fanouts)
-            if (self.course or part.course) is Course.REBUILD and not fed & part.nodes
-            for key in part.nodes
-        }
 
-    def _rebuild(
-        self, reasons: Mapping[str, str], result: StepResult, context: StepContext
-    ) -> None:
-        """Fill nodes anew, from the sources as the step leaves them."""
-        if not reasons:
-            return
-        traces = dict(self.state.traces)
-        for key, change in result.runs.items():
-            traces[key] = replace(traces[key], runs=(*traces[key].runs, change))
-        filled = self._filling.fill(self.circuit, frozenset(reasons), traces, context.epoch)
-        result.contents |= self._contents(self.circuit, reasons, filled)
-        for key, contents in result.contents.items():
-            node = self.circuit.nodes[key]
-            if isinstance(node, View):
-                before = self.state.traces[key]
-                change = self._filling.difference(node, before, contents, context)
-                if change.rows:
-                    result.runs[key] = change
-        result.passing |= filled.passing
-        for key, step in filled.nodes.items():
-            if key in reasons:
-                result.nodes[key] = replace(step, rebuilt=reasons[key])
-
-    def _check_on_spark(self, node: Table, run: Run) -> None:
-        trace, store = self.state.traces[node.id], self.store
-        change = Trace(trace.layout, (run,))
-        after = replace(trace, runs=(*trace.runs, run))
-
-        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-            reader = TraceReader.of_trace(after, store, key_range)
-            for table in TraceReader.of_trace(change, store, key_range).scan():
-                check_change(node, table, reader)
-            yield from ()
-
-        schema = pa.schema([("nothing", pa.string())])
-        collect(self.frames.run_kernel(kernel, schema, self.frames.partitions(run.rows)))
+    def arranged(self, node: Table, rows: pa.Table) -> pa.Table:
+        """Rows with weights as an arranged change of a table."""
+        return prepared(self.plans, node, rows)
 
     def _finish(self, result: StepResult, context: StepContext) -> None:
         """Let the traces take in their runs and commit."""
@@ -578,10 +436,10 @@ class Engine:
         self.store.flush(path for path in written if path not in dropped or path in changed)
         horizon = self.state.horizon
         self._commit(replace(self.state, traces=traces, history=history))
-        self._historic |= changed
-        self._discard(result.passing | (dropped - self._historic))
+        self._garbage.replaced(dropped, changed, self.state)
+        self._garbage.discard(result.passing, self.state.epoch)
         if self.state.horizon != horizon:
-            self._forget_history()
+            self._garbage.forget_history(self.state)
 
     def _commit(self, after: State) -> None:
         """Commit the next state; once the log has its record, nothing may fail any more."""
@@ -595,7 +453,7 @@ class Engine:
         self.state = after
         self.log.maintain(after)
         with suppress(OSError):
-            self._sweep(after.epoch - GRACE_EPOCHS)
+            self._garbage.sweep(after.epoch)
 
     def _remember(self, result: StepResult, started: float) -> None:
         placements = {step.placement for step in result.nodes.values()}
@@ -607,30 +465,9 @@ class Engine:
 
     # ---- files -----------------------------------------------------------------------------
 
-    def _discard(self, paths: set[str] | frozenset[str]) -> None:
-        """Plan the removal of files that the state does not need."""
-        self._garbage += [(self.state.epoch, path) for path in paths]
-
-    def _forget_history(self) -> None:
-        """Plan the removal of files that only expired changes needed."""
-        retained = _paths(self.state.history)
-        self._discard(self._historic - retained - self.state.paths)
-        self._historic = retained
-
-    def _sweep(self, epoch: int) -> None:
-        """Remove what was discarded at `epoch` or before."""
-        if self._garbage and self._garbage[0][0] <= epoch:
-            self.store.delete(path for when, path in self._garbage if when <= epoch)
-            self._garbage = [(when, path) for when, path in self._garbage if when > epoch]
-
     def collect(self) -> list[str]:
         """Remove every data file that the state does not need; gives their names."""
-        needed = self.state.paths
-        found = [path for path in self.store.list("data") if path not in needed]
-        found += [path for path in self.store.list("log") if path.endswith(".tmp")]
-        self.store.delete(found)
-        self._garbage = []
-        return found
+        return self._garbage.collect(self.state)
 
     @contextmanager
     def _attempt(self, epoch: int) -> Iterator[None]:
@@ -679,12 +516,3 @@ def table_node(entry: TableEntry) -> Table:
     return Table(
         entry.name, entry.schema, entry.key, entry.incarnation, entry.lengths, entry.padded
     )
-
-
-def _paths(history: Mapping[str, tuple[Change, ...]]) -> set[str]:
-    return {path for changes in history.values() for change in changes for path in change.run.paths}
-
-
-def keeps_state(node: Node) -> bool:
-    """Does the node keep an integral?"""
-    return isinstance(node, Keeping)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -24,6 +24,8 @@ from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
+
+COMPACTED_ROWS = 4_000_000
 
 
 class Filling:
@@ -60,6 +62,18 @@ class Filling:
                 pass
         return DistributedStep(self._plans, self._frames, context).run(seeds)
 
+    def contents(
+        self, circuit: Circuit, keys: Iterable[str], filled: StepResult
+    ) -> dict[str, Trace]:
+        """The traces of nodes that were filled from nothing."""
+        found = {}
+        for key in keys:
+            node = circuit.nodes[key]
+            if isinstance(node, Keeping):
+                run = filled.runs.get(key)
+                found[key] = Trace(self._plans.layout(node), () if run is None else (run,))
+        return found
+
     def difference(self, view: View, before: Trace, contents: Trace, context: StepContext) -> Run:
         """The change from what a view held to its new contents."""
         store = self._store
@@ -78,6 +92,16 @@ class Filling:
         frame = self._frames.run_kernel(kernel, schema, self._frames.partitions(rows))
         prefix = context.path(view.id, "difference")
         return self._frames.write_run(frame, contents.layout, store, prefix, rows)
+
+    def is_worn(self, trace: Trace) -> bool:
+        """Does a trace hold many more rows than its collection, yet few enough for the driver?"""
+        return 2 * trace.live < trace.rows <= COMPACTED_ROWS
+
+    def compacted(self, key: str, trace: Trace, context: StepContext) -> Trace:
+        """The same collection as one run."""
+        renamed = replace(context, attempt=f"{context.attempt}-compacted")
+        run = write_table(renamed, key, self._rows(trace))
+        return Trace(trace.layout, (run,) if run.rows else ())
 
     def widened(self, table: Table, narrow: Trace, context: StepContext) -> Trace:
         """What a trace of the table's first columns holds, with NULL in the others."""

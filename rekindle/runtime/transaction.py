@@ -18,10 +18,11 @@ from pyspark.sql import functions as F
 
 from rekindle.circuit.nodes import Table
 from rekindle.errors import ClosedError, DefinitionError
-from rekindle.runtime.engine import INLINE_ROWS, Engine, TableChange
+from rekindle.runtime.engine import INLINE_ROWS, Engine
 from rekindle.runtime.factored import Factors, factored_change, products
 from rekindle.runtime.lengths import fitted
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
+from rekindle.runtime.stepping import TableChange
 from rekindle.spark.frames import of_table
 from rekindle.spark.frames import to_arrow as collect_arrow
 from rekindle.spark.step import Placement

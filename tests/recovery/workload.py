@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rekindle.runtime import engine, log
+from rekindle.runtime import garbage, log
 from rekindle.runtime.database import Database
 from rekindle.traces import trace
 
@@ -249,7 +249,7 @@ def _event(random_: random.Random) -> Row:
 
 TIGHT = [
     (log, "CHECKPOINT_EVERY", 5),
-    (engine, "GRACE_EPOCHS", 3),
+    (garbage, "GRACE_EPOCHS", 3),
     (trace, "LEVEL_ZERO_ROWS", 8),
     (trace, "MINIMUM_FUEL", 16),
     (trace, "_SMALLEST_PIECE", 8),

@@ -1,0 +1,59 @@
+"""What is known of a table or view: its circuit, its state, and what policies would keep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rekindle.calculus.terms import Term
+from rekindle.circuit.explain import Explanation, NodeFacts, explain
+from rekindle.incremental.pipeline import trace_steps
+from rekindle.incremental.policies.choice import Policy
+from rekindle.runtime.choosing import Choosing, described
+from rekindle.runtime.definitions import Definitions
+from rekindle.runtime.engine import Engine
+from rekindle.runtime.state import Entry, ViewEntry
+
+
+def explained(
+    engine: Engine, entry: Entry, definitions: Definitions, choosing: Choosing
+) -> Explanation:
+    """How an entry with a node of its own is kept."""
+    term = engine.terms.get(entry.name)
+    found = explain(
+        engine.circuit,
+        entry.node,
+        {key: _facts(engine, key) for key in engine.circuit.nodes},
+        name=entry.name,
+        derivation=() if term is None else tuple(trace_steps(term)),
+    )
+    if not isinstance(entry, ViewEntry) or term is None:
+        return found
+    return replace(found, policies=_policies(entry, term, definitions, choosing))
+
+
+def _policies(entry: ViewEntry, term: Term, definitions: Definitions, choosing: Choosing) -> str:
+    """What each policy would keep now for the view's aggregates over joins."""
+    if entry.model is not None or entry.loop is not None:
+        return ""
+    if entry.policy is not Policy.FIRST_ORDER:
+        if entry.sql is None:
+            return f"policy {entry.policy.value}"
+        term = definitions.of_sql(entry.name, entry.sql)[1]
+    choices = dict(choosing.choices(term))
+    return described(choices, entry.policy) if choices else ""
+
+
+def _facts(engine: Engine, key: str) -> NodeFacts:
+    trace = engine.state.traces.get(key)
+    epoch, step = engine.steps.get(key, (None, None))
+    return NodeFacts(
+        rows_stored=None if trace is None else trace.rows,
+        bytes_stored=None if trace is None else sum(s.size for s in trace.segments),
+        runs=None if trace is None else len(trace.readable_runs),
+        rows_in=None if step is None else step.rows_in,
+        rows_out=None if step is None else step.rows_out,
+        seconds=None if step is None else step.seconds,
+        placement=None if step is None else step.placement.value,
+        epoch=epoch,
+        rebuilt="" if step is None else step.rebuilt,
+    )

@@ -1,0 +1,177 @@
+"""A step: from the changes of tables to the runs of every node, in the driver or on Spark.
+
+Tables are checked first. Parts of the circuit that are cheaper to fill anew than to lead the change
+to are left out of the step and rebuilt from the tables as it leaves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from rekindle.circuit.costs import ChangeSize, Course, parts
+from rekindle.circuit.nodes import Table, View
+from rekindle.runtime.constraints import check_change, check_load
+from rekindle.runtime.factored import Factors
+from rekindle.runtime.filling import Filling
+from rekindle.spark.distributed import DistributedStep
+from rekindle.spark.frames import Examination, Frames, collect
+from rekindle.spark.inline import InlineStep, prepared, write_table
+from rekindle.spark.plans import Plans
+from rekindle.spark.step import StepContext, StepResult, TooLargeError
+from rekindle.traces.arrays import growth
+from rekindle.traces.partition import KeyRange
+from rekindle.traces.reader import TraceReader
+from rekindle.traces.segment import Run
+from rekindle.traces.trace import Trace
+
+DECIDED_ROWS = 1_000
+"""A change of fewer rows is followed without asking what else it could cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """A change of one table: rows in memory, or a DataFrame; both with `_weight` and c0, c1..."""
+
+    rows: pa.Table | None = None
+    frame: DataFrame | None = None
+    estimate: int = 0
+    factors: Factors | None = None
+    """The change once more, as products of vectors, if that is how it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """One step of one database."""
+
+    plans: Plans
+    frames: Frames
+    filling: Filling
+    context: StepContext
+    feeds: Collection[str]
+    """The tables that feed views: they take rows in and keep none."""
+    course: Course | None
+    """What a user asked for, instead of what costs least."""
+    fanouts: Mapping[str, float]
+
+    def inline(self, changes: Mapping[Table, TableChange]) -> StepResult | None:
+        """The step in the driver; None when it outgrows it."""
+        context = self.context
+        seeds = {}
+        for node, change in changes.items():
+            assert change.rows is not None
+            arranged = prepared(self.plans, node, change.rows)
+            if not len(arranged):
+                continue
+            if node.id not in self.feeds:
+                trace = context.traces[node.id]
+                after = TraceReader.of_trace(trace, context.store, extra=[arranged])
+                check_change(node, arranged, after)
+            seeds[node.id] = arranged
+        rebuilt = self._to_rebuild(
+            {key: ChangeSize(len(rows), growth(rows)) for key, rows in seeds.items()}
+        )
+        try:
+            result = InlineStep(self.plans, context.without(rebuilt)).run(seeds)
+        except TooLargeError:
+            return None
+        for key, arranged in seeds.items():
+            if key not in self.feeds:
+                result.runs[key] = write_table(context, key, arranged)
+        self._rebuild(rebuilt, result)
+        return result
+
+    def on_spark(self, changes: Mapping[Table, TableChange]) -> StepResult:
+        """The step as Spark jobs."""
+        context = self.context
+        step = DistributedStep(self.plans, self.frames, context)
+        runs: dict[str, Run] = {}
+        for node, change in changes.items():
+            if change.rows is None or change.frame is not None:
+                assert change.frame is not None
+                first = not context.traces[node.id].rows
+                examine: Examination = partial(check_load, node) if first else iter
+                run = step.load(node, change.frame, change.estimate, examine)
+            else:
+                first = False
+                run = write_table(context, node.id, prepared(self.plans, node, change.rows))
+            if run.rows:
+                if not first and node.id not in self.feeds:
+                    self._check(node, run)
+                runs[node.id] = run
+        seeds = {key: Trace(context.traces[key].layout, (run,)) for key, run in runs.items()}
+        rebuilt = self._to_rebuild(
+            {key: ChangeSize(trace.rows, trace.live) for key, trace in seeds.items()}
+        )
+        step = DistributedStep(self.plans, self.frames, context.without(rebuilt))
+        result = step.run(seeds)
+        result.runs.update({key: run for key, run in runs.items() if key not in self.feeds})
+        passed = (runs[key].paths for key in self.feeds if key in runs)
+        context.store.delete(path for paths in passed for path in paths)
+        self._rebuild(rebuilt, result)
+        return result
+
+    def _check(self, node: Table, run: Run) -> None:
+        """Check what was written of a table's change, in Spark tasks."""
+        trace, store = self.context.traces[node.id], self.context.store
+        change = Trace(trace.layout, (run,))
+        after = replace(trace, runs=(*trace.runs, run))
+
+        def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
+            reader = TraceReader.of_trace(after, store, key_range)
+            for table in TraceReader.of_trace(change, store, key_range).scan():
+                check_change(node, table, reader)
+            yield from ()
+
+        schema = pa.schema([("nothing", pa.string())])
+        collect(self.frames.run_kernel(kernel, schema, self.frames.partitions(run.rows)))
+
+    # ---- rebuilding ------------------------------------------------------------------------
+
+    def _to_rebuild(self, sizes: Mapping[str, ChangeSize]) -> dict[str, str]:
+        """The nodes that are cheaper to fill anew than to lead the changes to, with the reason."""
+        if self.course is Course.FOLLOW:
+            return {}
+        if self.course is None and sum(size.rows for size in sizes.values()) < DECIDED_ROWS:
+            return {}
+        circuit = self.context.circuit
+        stored = {key: trace.live for key, trace in self.context.traces.items()}
+        fed = set(self.feeds)  # What they feed cannot be filled anew from them.
+        for key, node in circuit.nodes.items():
+            if fed.intersection(node.inputs):
+                fed.add(key)
+        return {
+            key: part.reason
+            for part in parts(circuit, sizes, stored, self.fanouts)
+            if (self.course or part.course) is Course.REBUILD and not fed & part.nodes
+            for key in part.nodes
+        }
+
+    def _rebuild(self, reasons: Mapping[str, str], result: StepResult) -> None:
+        """Fill nodes anew, from the sources as the step leaves them."""
+        if not reasons:
+            return
+        context, circuit = self.context, self.context.circuit
+        traces = dict(context.traces)
+        for key, change in result.runs.items():
+            traces[key] = replace(traces[key], runs=(*traces[key].runs, change))
+            if isinstance(circuit.nodes[key], Table) and self.filling.is_worn(traces[key]):
+                # What is left is read for each node that is filled: so it is added up once.
+                traces[key] = self.filling.compacted(key, traces[key], context)
+                result.contents[key] = traces[key]
+        filled = self.filling.fill(circuit, frozenset(reasons), traces, context.epoch)
+        result.contents |= self.filling.contents(circuit, reasons, filled)
+        for key, contents in result.contents.items():
+            node = circuit.nodes[key]
+            if isinstance(node, View):
+                change = self.filling.difference(node, context.traces[key], contents, context)
+                if change.rows:
+                    result.runs[key] = change
+        result.passing |= filled.passing
+        for key, step in filled.nodes.items():
+            if key in reasons:
+                result.nodes[key] = replace(step, rebuilt=reasons[key])
