@@ -58,6 +58,8 @@ def row_hashes(columns: Sequence[Any], seeds: Sequence[int], rows: int) -> list[
 def is_hashable(kind: pa.DataType) -> bool:
     """Can columns of this Arrow type be hashed here? Others are left to Spark."""
     types = pa.types
+    if types.is_list(kind):
+        return is_hashable(kind.value_type)
     if types.is_decimal128(kind):
         return bool(kind.precision <= 18)
     return any(
@@ -75,7 +77,12 @@ def is_hashable(kind: pa.DataType) -> bool:
 
 
 def _flows(column: Any) -> list[Words]:
-    """What a column adds to a hash: its null flag, its value, and for a float the sign of zero."""
+    """What a column adds to a hash: its null flag, its value, and for a float the sign of zero.
+
+    Of a list it is the length, and then what each of the elements adds.
+    """
+    if pa.types.is_list(column.type):
+        return [_flag_words(None), *_list_flows(column)]
     missing = column.is_null() if column.null_count else None
     present = None if missing is None else ~_flags(missing)
     flows = [_flag_words(None if missing is None else _flags(missing))]
@@ -84,6 +91,33 @@ def _flows(column: Any) -> list[Words]:
         values = _filled(column).to_numpy(zero_copy_only=False)
         flows.append(_where(present, _flag_words((values == 0) & np.signbit(values))))
     return flows
+
+
+def _list_flows(column: Any) -> list[Words]:
+    """Lists, an element of all that are long enough at a time."""
+    if column.null_count:
+        raise pa.ArrowInvalid("lists that are NULL are hashed by Spark")
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
+    values = column.flatten()
+    sizes = lengths.astype(np.uint64)
+    flows: list[Words] = [lambda seeds: _int_words(sizes, seeds)]
+    for place in range(int(lengths.max(initial=0))):
+        rows = np.flatnonzero(lengths > place)
+        elements = _flows(values.take(pa.array(starts[rows] + place)))
+        flows += elements if len(rows) == len(lengths) else [_at(rows, f) for f in elements]
+    return flows
+
+
+def _at(rows: npt.NDArray[np.int64], flow: Words) -> Words:
+    """The flow on some rows; the others keep their hash."""
+
+    def words(seeds: UInt64s) -> UInt64s:
+        found = seeds.copy()
+        found[:, rows] = flow(seeds[:, rows])
+        return found
+
+    return words
 
 
 def _where(present: npt.NDArray[np.bool_] | None, words: Words) -> Words:

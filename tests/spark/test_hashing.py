@@ -73,6 +73,29 @@ def test_hashes_of_every_type_together_are_sparks(spark: SparkSession, nulls: fl
     assert [column.to_pylist() for column in given] == _by_spark(spark, types, table)
 
 
+def test_hashes_of_lists_are_sparks(spark: SparkSession) -> None:
+    inner = ["double", "string", "int", "array<bigint>", "boolean"]
+    values = {**VALUES, "array<bigint>": lambda: [VALUES["bigint"]() for _ in range(2)]}
+
+    def some(type_: str) -> list[Any]:
+        missing = 0.2 if "array" not in type_ else 0.0
+        count = _random.choice([0, 1, 1, 3])
+        return [None if _random.random() < missing else values[type_]() for _ in range(count)]
+
+    types = [f"array<{type_}>" for type_ in inner]
+    columns = {
+        f"c{i}": pa.array([some(t) for _ in range(ROWS)], arrow_type(data_type(types[i])))
+        for i, t in enumerate(inner)
+    }
+    table = pa.table(columns)
+    given = row_hashes(table.columns, SEEDS, ROWS)
+    assert [column.to_pylist() for column in given] == _by_spark(spark, types, table)
+    part = row_hashes(table.slice(7, 50).columns, SEEDS, 50)
+    assert [p.to_pylist() for p in part] == [g.to_pylist()[7:57] for g in given]
+    with pytest.raises(pa.ArrowInvalid):
+        row_hashes([pa.array([[1], None])], SEEDS, 2)
+
+
 @pytest.mark.parametrize("type_", ["string", "double", "decimal(18,3)", "boolean"])
 def test_a_slice_is_hashed_as_its_rows(type_: str) -> None:
     column = _column(type_, 0.2)

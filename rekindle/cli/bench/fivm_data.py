@@ -1,6 +1,6 @@
 """Databases for models over joins, in the shapes that were published with F-IVM.
 
-Housing is a star: six relations about a postcode. Retailer is a snowflake: an inventory by place,
+Housing is a star: six relations about a postcode, with up to eight rows for one in each. Retailer is a snowflake: an inventory by place,
 day and article, with places, their surroundings by zip code, articles and the weather of a place on
 a day. The values are made: whole numbers, so that every strategy can add them exactly.
 """
@@ -50,26 +50,26 @@ HOUSING = Shape(
                 *("price", "livingarea", "nbbedrooms", "nbbathrooms", "kitchensize", "house"),
                 *("flat", "unknown", "garden", "parking"),
             ),
-            4,
+            2,
         ),
         "shop": RelationShape(
             ("postcode",),
             ("openinghoursshop", "pricerangeshop", "sainsburys", "tesco", "ms"),
-            4,
+            2,
         ),
-        "institution": RelationShape(("postcode",), ("typeeducation", "sizeinstitution"), 2),
-        "restaurant": RelationShape(("postcode",), ("openinghoursrest", "pricerangerest"), 2),
+        "institution": RelationShape(("postcode",), ("typeeducation", "sizeinstitution"), 1),
+        "restaurant": RelationShape(("postcode",), ("openinghoursrest", "pricerangerest"), 1),
         "demographics": RelationShape(
-            ("postcode",), ("averagesalary", "crimesperyear", "unemployment", "nbhospitals"), 1
+            ("postcode",), ("averagesalary", "crimesperyear", "unemployment", "nbhospitals"), 0.25
         ),
         "transport": RelationShape(
-            ("postcode",), ("nbbuslines", "nbtrainstations", "distancecitycentre"), 1
+            ("postcode",), ("nbbuslines", "nbtrainstations", "distancecitycentre"), 0.25
         ),
     },
     "house JOIN shop USING (postcode) JOIN institution USING (postcode) "
     "JOIN restaurant USING (postcode) JOIN demographics USING (postcode) "
     "JOIN transport USING (postcode)",
-    {"postcode": 1},
+    {"postcode": 0.25},
 )
 
 RETAILER = Shape(
