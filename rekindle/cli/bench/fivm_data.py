@@ -1,8 +1,9 @@
 """Databases for models over joins, in the shapes that were published with F-IVM.
 
-Housing is a star: six relations about a postcode, with up to eight rows for one in each. Retailer is a snowflake: an inventory by place,
-day and article, with places, their surroundings by zip code, articles and the weather of a place on
-a day. The values are made: whole numbers, so that every strategy can add them exactly.
+Housing is a star: six relations about a postcode, with up to eight rows for one in each. Retailer
+is a snowflake: an inventory by place, day and article, with places, their surroundings by zip code,
+articles and the weather of a place on a day. The values are made: whole numbers, so that every
+strategy can add them exactly.
 """
 
 from __future__ import annotations
