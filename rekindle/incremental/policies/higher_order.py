@@ -38,12 +38,12 @@ from rekindle.incremental.policies.factors import Component
 from rekindle.incremental.policies.joins import JoinQuery, Refusal
 from rekindle.incremental.policies.payloads import (
     COUNT,
-    ONE,
     Builder,
     InexactError,
     Rows,
     payload_name,
 )
+from rekindle.incremental.policies.variables import ONE
 from rekindle.incremental.policies.view_tree import result_term
 
 _ROUNDED = ("float", "double")
@@ -118,7 +118,7 @@ class _Compiler:
         else:
             rows = self._summed(maintained)
             if _merged(rows) is not None:
-                named = tuple(rows.named(part.key)) or (ONE,)
+                named = rows.named(part.key) or (ONE,)
                 rows = self._builder.aggregated(rows, named, part.key, _merged(rows))
         self._kept[part] = self._add(rows.term), rows
 
@@ -130,7 +130,7 @@ class _Compiler:
             return self._builder.projected(rows, part.key)
         if not leaf.local and set(part.key) == set(leaf.variables):
             return rows
-        return self._builder.aggregated(rows, tuple(rows.named(part.key)) or (ONE,), part.key)
+        return self._builder.aggregated(rows, rows.named(part.key) or (ONE,), part.key)
 
     def _changed(self, relation: str) -> Rows:
         """The change of a leaf."""
@@ -182,7 +182,7 @@ class _Compiler:
 
     def _laid_out(self, rows: Rows, part: Part) -> Rows:
         """The variables of the key and then all payloads, whatever the delta."""
-        outputs = rows.named(part.key)
+        outputs = list(rows.named(part.key))
         payloads: dict[Component, int | None] = {}
         plain = all(place is None for place in rows.payloads.values())
         for component, place in rows.payloads.items():

@@ -14,16 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rekindle.calculus.scalars import Column, Literal, Scalar
-from rekindle.calculus.terms import Aggregate, Join, Map, Measure, Term
+from rekindle.calculus.scalars import Column, Scalar
+from rekindle.calculus.terms import Aggregate, Map, Measure, Term
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.factors import Component
 from rekindle.incremental.policies.hypergraph import Relation
 from rekindle.incremental.policies.joins import JoinQuery
 from rekindle.incremental.policies.trees import Tree, View, pairings
+from rekindle.incremental.policies.variables import ONE, VariableRows, natural_join
 
-ONE: tuple[str, Scalar] = ("one", Literal(1, "int"))
-"""The column of a row that has no others."""
 COUNT: Component = frozenset()
 """The component without a factor."""
 
@@ -33,20 +32,10 @@ class InexactError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(VariableRows):
     """A term whose columns hold variables and payloads; a payload at None is the row's weight."""
 
-    term: Term
-    leaves: frozenset[int]
-    variables: Mapping[str, int]
     payloads: Mapping[Component, int | None]
-
-    def column(self, position: int, offset: int = 0) -> Column:
-        found = self.term.schema.fields[position]
-        return Column(offset + position, found.type, found.nullable)
-
-    def named(self, variables: Iterable[str]) -> list[tuple[str, Scalar]]:
-        return [(name, self.column(self.variables[name])) for name in variables]
 
 
 class Builder:
@@ -64,7 +53,7 @@ class Builder:
     def root(self, tree: View) -> Rows:
         """The result's variables and its components as columns, also over no input."""
         rows = self._joined(tree)
-        return self.aggregated(rows, tuple(rows.named(tree.key)), tree.key)
+        return self.aggregated(rows, rows.named(tree.key), tree.key)
 
     def _rows(self, tree: Tree) -> Rows:
         if isinstance(tree, Relation):
@@ -72,7 +61,7 @@ class Builder:
         joined = self._joined(tree)
         if all(payload is None for payload in joined.payloads.values()):
             return self.projected(joined, tree.key)
-        return self.aggregated(joined, tuple(joined.named(tree.key)) or (ONE,), tree.key)
+        return self.aggregated(joined, joined.named(tree.key) or (ONE,), tree.key)
 
     def leaf(self, position: int) -> Rows:
         """The rows of a leaf, with its factors as payloads."""
@@ -98,14 +87,8 @@ class Builder:
 
     def pair(self, left: Rows, right: Rows, needed: frozenset[str]) -> Rows:
         """Two views joined, with the variables that are still needed, payloads multiplied."""
-        shared = [name for name in left.variables if name in right.variables]
         width = len(left.term.schema)
-        joined = Join(
-            left.term,
-            right.term,
-            tuple(left.column(left.variables[name]) for name in shared),
-            tuple(right.column(right.variables[name]) for name in shared),
-        )
+        joined = natural_join(left, right)
         outputs = [output for output in left.named(left.variables) if output[0] in needed]
         outputs += [
             (name, right.column(position, width))
@@ -139,7 +122,7 @@ class Builder:
         """Variables summed out by leaving them out: weights of rows that become equal add up."""
         if rows.variables.keys() == set(key) and len(rows.term.schema) == len(key):
             return rows
-        term = Map(rows.term, tuple(rows.named(key)) or (ONE,))
+        term = Map(rows.term, rows.named(key) or (ONE,))
         return Rows(term, rows.leaves, {name: i for i, name in enumerate(key)}, rows.payloads)
 
     def aggregated(

@@ -18,13 +18,14 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rekindle.calculus.polynomials import Factor, Monomial, Polynomials
-from rekindle.calculus.scalars import Column, Literal, Scalar
-from rekindle.calculus.terms import Aggregate, AggregateFunction, Join, Map, Measure, Term
+from rekindle.calculus.scalars import Column, Scalar
+from rekindle.calculus.terms import Aggregate, AggregateFunction, Map, Measure, Term
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.hypergraph import Relation
 from rekindle.incremental.policies.joins import JoinQuery, Refusal, recognise
 from rekindle.incremental.policies.orders import find_order
 from rekindle.incremental.policies.trees import Tree, View, pairings, view_tree
+from rekindle.incremental.policies.variables import ONE, VariableRows, natural_join
 
 VECTOR = "array<double>"
 Product: TypeAlias = tuple[int, ...]
@@ -116,21 +117,11 @@ class _Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(VariableRows):
     """A term with variables, vectors of the leaves that were summed, and factors of the others."""
 
-    term: Term
-    leaves: frozenset[int]
-    variables: Mapping[str, int]
     vectors: tuple[_Vector, ...]
     factors: Mapping[tuple[int, int], int]
-
-    def column(self, position: int, offset: int = 0) -> Column:
-        found = self.term.schema.fields[position]
-        return Column(offset + position, found.type, found.nullable)
-
-    def named(self, variables: Iterable[str]) -> tuple[tuple[str, Scalar], ...]:
-        return tuple((name, self.column(self.variables[name])) for name in variables)
 
 
 class _Builder:
@@ -151,7 +142,7 @@ class _Builder:
         rows = self._joined(tree)
         wanted = dict.fromkeys(_within(part, rows.leaves) for part in self._parts)
         # Without a key there would be a row over no input; a constant stands in for it.
-        named = rows.named(tree.key) or (("one", Literal(1, "int")),)
+        named = rows.named(tree.key) or (ONE,)
         return self._aggregated(rows, named, tree.key, list(wanted))
 
     def _leaf(self, position: int) -> _Rows:
@@ -170,14 +161,8 @@ class _Builder:
 
     def _pair(self, left: _Rows, right: _Rows, needed: frozenset[str]) -> _Rows:
         """Two views joined, with the variables that are still needed and all of their numbers."""
-        shared = [name for name in left.variables if name in right.variables]
         width = len(left.term.schema)
-        joined = Join(
-            left.term,
-            right.term,
-            tuple(left.column(left.variables[name]) for name in shared),
-            tuple(right.column(right.variables[name]) for name in shared),
-        )
+        joined = natural_join(left, right)
         outputs: list[tuple[str, Scalar]] = []
         variables: dict[str, int] = {}
         vectors: list[_Vector] = []
@@ -193,7 +178,7 @@ class _Builder:
             for factor, position in rows.factors.items():
                 factors[factor] = len(outputs)
                 outputs.append((f"factor{len(outputs)}", rows.column(position, offset)))
-        term = Map(joined, tuple(outputs) or (("one", Literal(1, "int")),))
+        term = Map(joined, tuple(outputs) or (ONE,))
         return _Rows(term, left.leaves | right.leaves, variables, tuple(vectors), factors)
 
     def _aggregated(
