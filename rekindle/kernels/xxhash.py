@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,14 @@ _THREADED_ROWS = 50_000
 def row_hashes(columns: Sequence[Any], seeds: Sequence[int], rows: int) -> list[pa.Array]:
     """One `xxhash64` of all the columns for each seed, as int64; of none it is that of 0."""
     flows = [flow for column in columns for flow in _flows(single_chunk(column))]
-    flows = flows or [_flag_words(None)]
+    flows = flows or [_PRESENT]
+    begun = flows[0] is _PRESENT
 
     def hashed(some: Sequence[int]) -> list[pa.Array]:
-        found = np.repeat(np.array(some, dtype=np.uint64)[:, None], rows, axis=1)
-        for flow in flows:
+        # A hash mostly begins with the flag of a column without NULLs: one number for all rows.
+        first = [_after_presence(seed) for seed in some] if begun else some
+        found = np.repeat(np.array(first, dtype=np.uint64)[:, None], rows, axis=1)
+        for flow in flows[1:] if begun else flows:
             found = flow(found)
         return [pa.array(each.view(np.int64)) for each in found]
 
@@ -82,10 +86,10 @@ def _flows(column: Any) -> list[Words]:
     Of a list it is the length, and then what each of the elements adds.
     """
     if pa.types.is_list(column.type):
-        return [_flag_words(None), *_list_flows(column)]
+        return [_PRESENT, *_list_flows(column)]
     missing = column.is_null() if column.null_count else None
     present = None if missing is None else ~_flags(missing)
-    flows = [_flag_words(None if missing is None else _flags(missing))]
+    flows = [_PRESENT if missing is None else _flag_words(_flags(missing))]
     flows.append(_where(present, _value_words(column)))
     if pa.types.is_floating(column.type):
         values = _filled(column).to_numpy(zero_copy_only=False)
@@ -138,9 +142,23 @@ def _flags(column: Any) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _flag_words(flags: npt.NDArray[np.bool_] | None) -> Words:
-    values = np.zeros(1, np.uint64) if flags is None else flags.astype(np.uint64)
+def _flag_words(flags: npt.NDArray[np.bool_]) -> Words:
+    values = flags.astype(np.uint64)
     return lambda seeds: _int_words(values, seeds)
+
+
+def _present_words(seeds: UInt64s) -> UInt64s:
+    return _int_words(_NO, seeds)
+
+
+_NO = np.zeros(1, np.uint64)
+_PRESENT: Words = _present_words
+"""The null flag of a column without NULLs."""
+
+
+@cache
+def _after_presence(seed: int) -> int:
+    return int(_present_words(np.array([seed], dtype=np.uint64))[0])
 
 
 def _value_words(column: Any) -> Words:

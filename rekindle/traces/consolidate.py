@@ -17,9 +17,7 @@ from rekindle.traces.arrays import (
     KEY,
     Booleans,
     Int64s,
-    identity_columns,
     integers,
-    single_chunk,
     take,
 )
 from rekindle.traces.layout import TraceLayout
@@ -29,34 +27,36 @@ Identity = tuple[Int64s, Int64s, Int64s]
 
 def consolidate(table: Any, layout: TraceLayout) -> Any:
     """The arranged table of the same collection; the payload is that of any of the equal rows."""
-    table = layout.conform(table)
-    if not len(table):
-        return table
-    identity = identity_columns(table)
+    arrays = layout.arrays(table)
+    rows_given = len(arrays[0])
+    if not rows_given:
+        return layout.empty()
+    key, id0, id1 = (array.to_numpy(zero_copy_only=True) for array in arrays[:3])
+    identity: Identity = (key, id0, id1)
     order = sort_order(identity)
     if order is not None:
-        identity = (identity[0][order], identity[1][order], identity[2][order])
+        identity = (key[order], id0[order], id1[order])
     starts = segment_starts(identity)
-    values = layout.value_columns(table)
+    values, payload = layout.parted(arrays)
     if order is not None:
         values = [tuple(take(column, order) for column in columns) for columns in values]
-    if len(starts) < len(table):
+    if len(starts) < rows_given:
         values = [
             ring.reduce(columns, starts)
             for ring, columns in zip(layout.values, values, strict=True)
         ]
     keep = ~is_zero(layout, values)
     if keep.all():
-        if order is None and len(starts) == len(table):
-            return table
+        if order is None and len(starts) == rows_given:
+            return pa.Table.from_arrays(arrays, schema=layout.schema)
     else:
         starts = starts[keep]
         kept = np.flatnonzero(keep)
         values = [tuple(take(column, kept) for column in columns) for columns in values]
     rows = starts if order is None else order[starts]
     indices = pa.array(rows)
-    payload = [single_chunk(table.column(name)).take(indices) for name in layout.payload.names]
-    return layout.assemble([pa.array(column[starts]) for column in identity], values, payload)
+    moved = [column.take(indices) for column in payload]
+    return layout.assemble([pa.array(column[starts]) for column in identity], values, moved)
 
 
 def is_zero(layout: TraceLayout, values: Any) -> Booleans:

@@ -42,8 +42,23 @@ class TraceLayout:
 
     def conform(self, table: Any) -> Any:
         """The table's columns in the layout's order, each in one chunk, extra ones left out."""
-        arrays = [single_chunk(table.column(name)) for name in self.schema.names]
-        return pa.Table.from_arrays(arrays, schema=self.schema)
+        return pa.Table.from_arrays(self.arrays(table), schema=self.schema)
+
+    def arrays(self, table: Any) -> list[Any]:
+        """The same as arrays: the identity, the columns of the values, the payload."""
+        names = self.schema.names
+        same = table.schema.names == names
+        return [single_chunk(c) for c in (table.columns if same else map(table.column, names))]
+
+    def parted(self, arrays: Sequence[Any]) -> tuple[list[Columns], Sequence[Any]]:
+        """The columns of each value, and the payload, from `arrays`."""
+        place = len(IDENTITY_FIELDS)
+        values: list[Columns] = []
+        for value in self.values:
+            width = len(value.fields)
+            values.append(tuple(arrays[place : place + width]))
+            place += width
+        return values, arrays[place:]
 
     def value_columns(self, table: Any) -> list[Columns]:
         """The columns of each value, one group per entry of `values`."""
