@@ -27,6 +27,12 @@ def check_change(node: Table, change: pa.Table, after: TraceReader) -> None:
     _check_rows(node, rows)
 
 
+def check_contents(node: Table, change: pa.Table, contents: pa.Table) -> None:
+    """The same, given all of the new contents, arranged."""
+    _check_columns(node, change)
+    _check_rows(node, contents)
+
+
 def check_load(node: Table, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same for the first rows of a table: arranged tables, no key in two, are its contents."""
     for table in tables:

@@ -25,8 +25,6 @@ from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
-COMPACTED_ROWS = 4_000_000
-
 
 class Filling:
     """Fills nodes of one database."""
@@ -93,15 +91,11 @@ class Filling:
         prefix = context.path(view.id, "difference")
         return self._frames.write_run(frame, contents.layout, store, prefix, rows)
 
-    def is_worn(self, trace: Trace) -> bool:
-        """Does a trace hold many more rows than its collection, yet few enough for the driver?"""
-        return 2 * trace.live < trace.rows <= COMPACTED_ROWS
-
-    def compacted(self, key: str, trace: Trace, context: StepContext) -> Trace:
-        """The same collection as one run."""
+    def compacted(self, key: str, whole: pa.Table, context: StepContext) -> Trace:
+        """The arranged contents of a node as one run."""
         renamed = replace(context, attempt=f"{context.attempt}-compacted")
-        run = write_table(renamed, key, self._rows(trace))
-        return Trace(trace.layout, (run,) if run.rows else ())
+        run = write_table(renamed, key, whole)
+        return Trace(context.traces[key].layout, (run,) if run.rows else ())
 
     def widened(self, table: Table, narrow: Trace, context: StepContext) -> Trace:
         """What a trace of the table's first columns holds, with NULL in the others."""
@@ -123,8 +117,7 @@ class Filling:
         return Trace(layout, (run,) if run.rows else ())
 
     def _rows(self, trace: Trace) -> pa.Table:
-        found = list(TraceReader.of_trace(trace, self._store).scan())
-        return pa.concat_tables(found) if found else trace.layout.empty()
+        return TraceReader.of_trace(trace, self._store).whole()
 
 
 def _demand(

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.circuit.costs import ChangeSize, Course, parts
 from rekindle.circuit.nodes import Table, View
-from rekindle.runtime.constraints import check_change, check_load
+from rekindle.runtime.constraints import check_change, check_contents, check_load
 from rekindle.runtime.factored import Factors
 from rekindle.runtime.filling import Filling
 from rekindle.spark.distributed import DistributedStep
@@ -31,6 +31,9 @@ from rekindle.traces.trace import Trace
 
 DECIDED_ROWS = 1_000
 """A change of fewer rows is followed without asking what else it could cost."""
+WORN_SHARE = 4
+"""A change is large if it has this part of a trace's rows."""
+COMPACTED_ROWS = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ class Stepping:
     def inline(self, changes: Mapping[Table, TableChange]) -> StepResult | None:
         """The step in the driver; None when it outgrows it."""
         context = self.context
-        seeds = {}
+        seeds: dict[str, pa.Table] = {}
+        compacted: dict[str, pa.Table] = {}
         for node, change in changes.items():
             assert change.rows is not None
             arranged = prepared(self.plans, node, change.rows)
@@ -70,7 +74,11 @@ class Stepping:
             if node.id not in self.feeds:
                 trace = context.traces[node.id]
                 after = TraceReader.of_trace(trace, context.store, extra=[arranged])
-                check_change(node, arranged, after)
+                if is_worn(trace, arranged):
+                    compacted[node.id] = after.whole()
+                    check_contents(node, arranged, compacted[node.id])
+                else:
+                    check_change(node, arranged, after)
             seeds[node.id] = arranged
         rebuilt = self._to_rebuild(
             {key: ChangeSize(len(rows), growth(rows)) for key, rows in seeds.items()}
@@ -82,6 +90,8 @@ class Stepping:
         for key, arranged in seeds.items():
             if key not in self.feeds:
                 result.runs[key] = write_table(context, key, arranged)
+        for key, whole in compacted.items():
+            result.contents[key] = self.filling.compacted(key, whole, context)
         self._rebuild(rebuilt, result)
         return result
 
@@ -157,12 +167,10 @@ class Stepping:
             return
         context, circuit = self.context, self.context.circuit
         traces = dict(context.traces)
-        for key, change in result.runs.items():
-            traces[key] = replace(traces[key], runs=(*traces[key].runs, change))
-            if isinstance(circuit.nodes[key], Table) and self.filling.is_worn(traces[key]):
-                # What is left is read for each node that is filled: so it is added up once.
-                traces[key] = self.filling.compacted(key, traces[key], context)
-                result.contents[key] = traces[key]
+        for key in result.runs:
+            trace = traces[key]
+            grown = replace(trace, runs=(*trace.runs, result.runs[key]))
+            traces[key] = result.contents.get(key, grown)
         filled = self.filling.fill(circuit, frozenset(reasons), traces, context.epoch)
         result.contents |= self.filling.contents(circuit, reasons, filled)
         for key, contents in result.contents.items():
@@ -175,3 +183,12 @@ class Stepping:
         for key, step in filled.nodes.items():
             if key in reasons:
                 result.nodes[key] = replace(step, rebuilt=reasons[key])
+
+
+def is_worn(trace: Trace, change: pa.Table) -> bool:
+    """Does a large change leave a trace with many more rows than its collection has?
+
+    Then it is added up at once, if the driver can, and not bit by bit.
+    """
+    rows, live = trace.rows + len(change), trace.live + growth(change)
+    return WORN_SHARE * len(change) >= rows and 2 * live < rows <= COMPACTED_ROWS

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from rekindle.circuit.nodes import Table
 from rekindle.errors import ClosedError, DefinitionError
-from rekindle.runtime.engine import INLINE_ROWS, Engine
+from rekindle.runtime.engine import Engine
 from rekindle.runtime.factored import Factors, factored_change, products
 from rekindle.runtime.lengths import fitted
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
@@ -32,7 +32,9 @@ from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
 
 UNKNOWN_ROWS = 8_000_000
-SURELY_LARGE = 10 * INLINE_ROWS
+COLLECTED_ROWS = 500_000
+"""A DataFrame of more rows is not brought into the driver."""
+SURELY_LARGE = 10 * COLLECTED_ROWS
 """Beyond this guess a DataFrame is not tried in the driver first."""
 
 
@@ -136,8 +138,8 @@ class Transaction:
         large = self._engine.placement is None and guess > SURELY_LARGE
         if self._engine.placement is not Placement.SPARK and not large:
             inline = self._engine.placement is Placement.INLINE
-            head = collect_arrow(frame if inline else frame.limit(INLINE_ROWS + 1))
-            if inline or len(head) <= INLINE_ROWS:
+            head = collect_arrow(frame if inline else frame.limit(COLLECTED_ROWS + 1))
+            if inline or len(head) <= COLLECTED_ROWS:
                 columns = _stored(head, node)
                 check_not_null(columns, node.schema, node.name)
                 self._add(node, columns, weight)

@@ -173,9 +173,7 @@ class DistributedStep:
     def _changed_rows(self, node: Node) -> pa.Table:
         """What a node changed by, in the driver."""
         if node.id in self._changes and not isinstance(node, Group):
-            trace = self._changes[node.id]
-            tables = list(TraceReader.of_trace(trace, self._context.store).scan())
-            return pa.concat_tables(tables) if tables else trace.layout.empty()
+            return TraceReader.of_trace(self._changes[node.id], self._context.store).whole()
         return with_positional_names(to_arrow(self._output(node)))
 
     def _visit(self, node: Node) -> Run | None:
@@ -445,7 +443,7 @@ class _LargeTurns:
         changed = dict(due)
         for key, run in step.run_some(self._members, result).items():
             trace = Trace(context.traces[key].layout, (run,))
-            table = pa.concat_tables(TraceReader.of_trace(trace, context.store).scan())
+            table = TraceReader.of_trace(trace, context.store).whole()
             changed[key] = table
             self._written[id(table)] = (table, run)
         return changed

@@ -128,6 +128,11 @@ class TraceReader:
                 yield table
             low = bound
 
+    def whole(self) -> Any:
+        """All of it as one arranged table."""
+        tables = list(self.scan())
+        return pa.concat_tables(tables) if tables else self.layout.empty()
+
     def scan_keys(self, rows: int = SCAN_ROWS) -> Iterator[Any]:
         """The same as `scan`, but no key stands in two tables."""
         tail: Any = None
