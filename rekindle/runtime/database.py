@@ -41,7 +41,7 @@ from rekindle.runtime.feeding import Feeding
 from rekindle.runtime.lengths import declared, limit_of, without_limit
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
-from rekindle.runtime.models import Model, model_spec
+from rekindle.runtime.models import Model, model_spec, with_categories
 from rekindle.runtime.recursion import LIMIT
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
@@ -276,6 +276,10 @@ class Database:
         self._check_writable()
         self._creating.check_new(name)
         spec = model_spec(name, label, features, kind, penalty, degree, categorical)
+        spec = with_categories(spec, self._definitions.schema_of(query, {}))
+        if spec.is_centred:
+            (averages,) = self.sql(spec.averages(query)).collect()
+            spec = spec.centred(averages.asDict())
         entry, term = self._definitions.of_model(name, query, spec)
         self._engine.create_views([(entry, term)])
         self._leaves.add(name, struct_of(entry.schema))

@@ -35,7 +35,7 @@ from rekindle.incremental.policies.higher_order import follow_deltas
 from rekindle.incremental.policies.joins import Refusal, recognise_rows
 from rekindle.incremental.policies.view_tree import factorise
 from rekindle.runtime.model_terms import sums_terms
-from rekindle.runtime.models import ModelSpec, with_categories
+from rekindle.runtime.models import ModelSpec
 from rekindle.runtime.recursion import Fixpoint, Loop, fixed_point
 from rekindle.runtime.state import ViewEntry
 from rekindle.spark.arithmetic import SparkArithmetic
@@ -67,7 +67,6 @@ class Definitions:
 
     def of_model(self, name: str, query: str, spec: ModelSpec) -> tuple[ViewEntry, Term]:
         """The entry and term of a model's sums; over joins they follow a view tree if one can."""
-        spec = with_categories(spec, self.schema_of(query, {}))
         spec = replace(spec, query=query)
         sql = spec.sums.query(query)
         frame = self._resolved(sql)

@@ -94,6 +94,8 @@ def _vectors(given: Any) -> list[Vector]:
         return [_vector(given)]
     if isinstance(given, Mapping):
         return [_vector(given)]
+    if not isinstance(given, Iterable):
+        raise _unreadable()
     items = list(given)
     several = items and all(
         isinstance(item, Mapping | np.ndarray | list) and not _is_pair(item) for item in items
@@ -114,10 +116,17 @@ def _vector(given: Any) -> Vector:
         return dict(enumerate(given.tolist()))
     pairs: Sequence[Any] = list(given)
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise RowError(
-            "a vector that cannot be read", hint="give a dict, (index, value) pairs or an array"
-        )
-    return dict(pairs)
+        raise _unreadable()
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise RowError("a vector has two values for one index", hint="add them up first")
+    return found
+
+
+def _unreadable() -> RowError:
+    return RowError(
+        "a vector that cannot be read", hint="give a dict, (index, value) pairs or an array"
+    )
 
 
 def factored_change(
@@ -169,13 +178,13 @@ def factored_change(
 def _stacked(vectors: Sequence[Vector], index: Any, value: Any, node: Table) -> tuple[Any, Any]:
     """All indices, and the vectors as columns of one array."""
     try:
-        known = pa.array(dict.fromkeys(key for vector in vectors for key in vector), index)
+        known = _exact(dict.fromkeys(key for vector in vectors for key in vector), index)
         places = {key: i for i, key in enumerate(known.to_pylist())}
         kind = np.float64 if pa.types.is_floating(value) else np.int64
         stacked = np.zeros((len(places), len(vectors)), dtype=kind)
         for number, vector in enumerate(vectors):
-            keys = pa.array(list(vector), index).to_pylist()
-            numbers = pa.array(list(vector.values()), value)
+            keys = _exact(vector, index).to_pylist()
+            numbers = _exact(vector.values(), value)
             stacked[[places[key] for key in keys], number] = np.asarray(numbers)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise RowError(
@@ -184,6 +193,17 @@ def _stacked(vectors: Sequence[Vector], index: Any, value: Any, node: Table) -> 
             hint=f"its columns are {node.schema}",
         ) from error
     return known, stacked
+
+
+def _exact(values: Iterable[Any], kind: Any) -> Any:
+    """The values as a column; raises where one is missing or would lose a fraction."""
+    given = list(values)
+    for each in given:
+        if each is None:
+            raise ValueError("a value is missing")
+        if pa.types.is_integer(kind) and isinstance(each, float) and not each.is_integer():
+            raise ValueError(f"{each} is not a whole number")
+    return pa.array(given, kind)
 
 
 def _most(values: Any) -> int:

@@ -15,8 +15,8 @@ the others what they have in common.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
 from math import isfinite
@@ -65,6 +65,8 @@ class Sums:
     numbers: tuple[str, ...]
     categories: tuple[str, ...]
     axes: tuple[Axis, ...]
+    centres: Mapping[str, float] = field(default_factory=dict)
+    """What is taken off a number before anything is done with it."""
 
     @property
     def monomials(self) -> tuple[Columns, ...]:
@@ -88,11 +90,16 @@ class Sums:
         used = [_quoted(name) for name in (*self.numbers, *self.categories)]
         split = len(self.numbers)
         columns = [
-            f"coalesce(CAST({name} AS DOUBLE), 0) AS x{i}" for i, name in enumerate(used[:split])
+            f"coalesce(CAST({used[i]} AS DOUBLE){self._taken_off(name)}, 0) AS x{i}"
+            for i, name in enumerate(self.numbers)
         ]
         columns += [f"{name} AS k{i}" for i, name in enumerate(used[split:])]
         present = " AND ".join(f"{name} IS NOT NULL" for name in used)
         return f"SELECT {', '.join(columns)} FROM ({query}) WHERE {present}"
+
+    def _taken_off(self, name: str) -> str:
+        centre = self.centres.get(name, 0.0)
+        return f" - CAST('{centre!r}' AS DOUBLE)" if centre else ""
 
     def query(self, rows: str) -> str:
         """The view over the rows of a query."""

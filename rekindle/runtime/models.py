@@ -10,7 +10,8 @@ categories on each other needs the counts alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import fsum, isfinite
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -49,6 +50,7 @@ from rekindle.runtime.model_sums import Axis, Category, Monomial, Sums, axes_of
 REGRESSIONS = ("linear", "ridge")
 KINDS = (*REGRESSIONS, "pca", "chow_liu")
 PREDICTION = "prediction"
+AVERAGED_ROWS = 1_000
 ROUNDING = 2.0**-48
 """How exact the sums are: each is rounded once, and once more in each view of a tree below it."""
 
@@ -65,6 +67,8 @@ class ModelSpec:
     categorical: tuple[str, ...] = ()
     query: str = ""
     """Whose rows it is learned from."""
+    centres: Mapping[str, float] = field(default_factory=dict)
+    """What is taken off the numbers before they are multiplied; see `centred`."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -75,6 +79,7 @@ class ModelSpec:
             "degree": self.degree,
             "categorical": list(self.categorical),
             "query": self.query,
+            "centres": dict(self.centres),
         }
 
     @classmethod
@@ -89,6 +94,7 @@ class ModelSpec:
             data.get("degree", 1),
             tuple(data.get("categorical", ())),
             data["query"],
+            data.get("centres", {}),
         )
 
     @property
@@ -106,7 +112,27 @@ class ModelSpec:
     def sums(self) -> Sums:
         """What has to be kept for it."""
         numbers = tuple(c for c in self.columns if c not in self.categorical)
-        return Sums(numbers, self.categorical, self.axes)
+        return Sums(numbers, self.categorical, self.axes, self.centres)
+
+    @property
+    def is_centred(self) -> bool:
+        """Can a constant be taken off the numbers? Products as features would become others."""
+        return self.degree == 1 and bool(self.sums.numbers)
+
+    def averages(self, query: str) -> str:
+        """A query for the averages of the numbers, over some of the rows."""
+        quoted = [name.replace("`", "``") for name in self.sums.numbers]
+        wanted = ", ".join(f"avg(CAST(`{name}` AS DOUBLE)) AS `{name}`" for name in quoted)
+        return f"SELECT {wanted} FROM (SELECT * FROM ({query}) LIMIT {AVERAGED_ROWS})"
+
+    def centred(self, averages: Mapping[str, float | None]) -> ModelSpec:
+        """The same model, whose sums are those of distances from about the averages.
+
+        A sum of squares is rounded relative to itself: of numbers that differ little against their
+        size, such as times, it would say nothing about how they vary.
+        """
+        finite = {k: v for k, v in averages.items() if v is not None and isfinite(v)}
+        return replace(self, centres=finite)
 
 
 def model_spec(
@@ -141,8 +167,8 @@ def model_spec(
             f"a model of the kind '{kind}' has {'a' if kind == 'ridge' else 'no'} penalty",
             hint='kind="ridge", penalty=0.5',
         )
-    if penalty is not None and penalty < 0:
-        raise DefinitionError(f"the penalty {penalty} of the model '{name}' is negative")
+    if penalty is not None:
+        _check_penalty(name, penalty)
     if degree not in ((1, 2) if kind in REGRESSIONS else (1,)):
         raise DefinitionError(
             f"the model '{name}' cannot have the degree {degree}",
@@ -158,12 +184,20 @@ def model_spec(
     return ModelSpec(label, tuple(features), kind, penalty or 0.0, degree, tuple(categorical))
 
 
+def _check_penalty(name: str, penalty: object) -> None:
+    if not isinstance(penalty, int | float) or not isfinite(penalty):
+        raise DefinitionError(f"the penalty {penalty!r} of the model '{name}' is no finite number")
+    if penalty < 0:
+        raise DefinitionError(f"the penalty {penalty} of the model '{name}' is negative")
+
+
 def with_categories(spec: ModelSpec, schema: StructType) -> ModelSpec:
     """The specification with the categories that the types of the columns tell; checks the types.
 
     A text, a truth value or a date is a category; a number is one where it is named, and always in
     a model that is about categories only.
     """
+    spec = _spelled(spec, schema)
     categories = []
     for column in spec.columns:
         if column not in schema.names:
@@ -187,6 +221,21 @@ def with_categories(spec: ModelSpec, schema: StructType) -> ModelSpec:
             hint="give the column another name in the query",
         )
     return found
+
+
+def _spelled(spec: ModelSpec, schema: StructType) -> ModelSpec:
+    """The columns as the query spells them: names are found without regard to case."""
+    known = {name.lower(): name for name in reversed(schema.names)}
+
+    def spelled(name: str) -> str:
+        return name if name in schema.names else known.get(name.lower(), name)
+
+    return replace(
+        spec,
+        label=None if spec.label is None else spelled(spec.label),
+        features=tuple(map(spelled, spec.features)),
+        categorical=tuple(map(spelled, spec.categorical)),
+    )
 
 
 def _check_category(spec: ModelSpec, column: str, type_: DataType) -> None:
@@ -253,7 +302,10 @@ class Model:
         whole = encoded.cofactor
         products = tuple(tuple(whole.products[i][j] for j in places) for i in places)
         sums = tuple(whole.sums[i] for i in places)
-        return principal_components(Cofactor(whole.count, sums, products), names)
+        found = principal_components(Cofactor(whole.count, sums, products), names)
+        centres = self.spec.centres
+        means = {name: mean + centres.get(name, 0.0) for name, mean in found.means.items()}
+        return replace(found, means=means)
 
     def mutual_information(self) -> dict[Pair, float]:
         """How much each two categorical features tell of each other, in nats."""
@@ -280,8 +332,14 @@ class Model:
                 hint='make one with kind="linear" and a label',
             )
         encoded = self._encoded(self._cofactor())
-        rounded = linear_model(encoded.cofactor, encoded.names, spec.label, spec.penalty, ROUNDING)
-        return rounded, encoded
+        found = linear_model(encoded.cofactor, encoded.names, spec.label, spec.penalty, ROUNDING)
+        # The model of distances from the centres, as one of the numbers themselves.
+        given = found.coefficients
+        moved = spec.centres.get(spec.label, 0.0) - fsum(
+            given[name] * centre for name, centre in spec.centres.items() if name in given
+        )
+        shifted = {**given, INTERCEPT: given[INTERCEPT] + moved}
+        return replace(found, coefficients=shifted), encoded
 
     def _encoded(self, cofactor: Cofactor[Entry]) -> OneHot:
         return one_hot(cofactor, self._names, self.spec.categorical)

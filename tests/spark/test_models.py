@@ -126,3 +126,43 @@ def test_an_aggregate_in_the_query_is_not_rounded(homes: Database) -> None:
     sums = [line for line in text.splitlines() if "= sum(" in line]
     assert len(sums) == 1, "the query's own sum is one aggregate, over the join"
     homes.check("m")
+
+
+def test_numbers_that_differ_little_against_their_size(db: Database) -> None:
+    """Times in seconds: their squares say nothing of how they vary, distances do."""
+    db.create_table("p", "x DOUBLE, z BIGINT, y DOUBLE")
+    pick = np.random.default_rng(0)
+
+    def some(count: int) -> list[tuple[float, int, float]]:
+        steps = pick.normal(size=count)
+        days = pick.integers(0, 9, count)
+        noise = pick.normal(size=count) * 0.1
+        y = 1e8 + 3 * steps - days + noise
+        return [
+            (1e9 + float(a), 1_700_000_000 + int(d), float(b))
+            for a, d, b in zip(steps, days, y, strict=True)
+        ]
+
+    kept = some(40)
+    with db.transaction() as tx:
+        tx.insert("p", kept)
+    db.create_model("m", "SELECT * FROM p", label="Y", features=["X", "z"])
+    for _ in range(2):
+        gone, kept = kept[:10], kept[10:]
+        new = some(15)
+        kept += new
+        with db.transaction() as tx:
+            tx.delete("p", gone)
+            tx.insert("p", new)
+        rows = np.array(kept)
+        centred = rows - rows.mean(axis=0)
+        slopes = np.linalg.lstsq(centred[:, :2], centred[:, 2])[0]
+        found = db.model("m").coefficients()
+        assert np.allclose([found["x"], found["z"]], slopes, rtol=1e-6)
+        left = centred[:, 2] - centred[:, :2] @ slopes
+        r2 = db.model("m").r2()
+        assert r2 is not None
+        assert np.isclose(r2, 1 - left @ left / (centred[:, 2] @ centred[:, 2]), rtol=1e-6)
+        predicted = db.model("m").predict(db.table("p")).select("y", "prediction").collect()
+        assert max(abs(row.y - row.prediction) for row in predicted) < 1
+    db.check("m")
