@@ -93,7 +93,7 @@ class Choosing:
 
 def described(choices: Mapping[tuple[str, ...], Choice], policy: Policy) -> str:
     """What each policy would keep, for people."""
-    lines = [f"policy {policy.value}"]
+    lines = [f"policy {policy.value} is in force, since the view was created"]
     for columns, choice in choices.items():
         lines += [f"({', '.join(columns)})", *(f"  {line}" for line in str(choice).splitlines())]
     return "\n".join(lines)

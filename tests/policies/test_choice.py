@@ -23,7 +23,7 @@ def test_a_join_with_many_matches_gets_a_tree() -> None:
     assert "R ⋈ S" not in kept[Policy.VIEW_TREE]
     assert "M(R, S)[C]" in kept[Policy.HIGHER_ORDER]
     assert choice.rows(Policy.VIEW_TREE) < choice.rows(Policy.HIGHER_ORDER)
-    assert str(choice).startswith("view_tree: rows: about ")
+    assert str(choice).startswith("least in view_tree; rows: about ")
     assert "V@B[A]: 50" in str(choice)
 
 

@@ -162,3 +162,14 @@ def test_what_is_no_chain_or_no_matrix_is_refused(db: Database) -> None:
         tx.update_factored("a", [{1: 1}, {2: 1}], {1: 1})
     with pytest.raises(RowError, match="does not fit the table"), db.transaction() as tx:
         tx.update_factored("a", {"x": 1}, {1: 1})
+    for vector, reason in (
+        ({1.5: 1}, "1.5 is not a whole number"),
+        ({1: 0.5}, "0.5 is not a whole number"),
+        ({1: None}, "missing"),
+        ([(1, 2), (1, 3)], "two values for one index"),
+        (3, "cannot be read"),
+    ):
+        with pytest.raises(RowError) as lost, db.transaction() as tx:
+            tx.update_factored("a", vector, {1: 1})
+        assert reason in str(lost.value)
+    assert db.table("a").count() == 0

@@ -99,7 +99,7 @@ class Choice:
         return f"rows: about {', '.join(parts)}"
 
     def __str__(self) -> str:
-        lines = [f"{self.policy.value}: {self.reason}"]
+        lines = [f"least in {self.policy.value}; {self.reason}"]
         for policy, kept in self.kept.items():
             lines += [f"  {policy.value} keeps", *(f"    {each}" for each in kept)]
         return "\n".join([*lines, *(f"  {line}" for line in tree_text(self.tree).splitlines())])
