@@ -89,7 +89,7 @@ def test_a_kernel_that_refuses(db: Database) -> None:
 def test_the_way_to_the_jvm_is_blocked(
     db: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    db.sql("CREATE TABLE t (n ARRAY<INT>)")
+    db.sql("CREATE TABLE t (n STRUCT<a: INT>)")
     with refused(db, ExecutionError, STEP, str(tmp_path)), monkeypatch.context() as patch:
         patch.setattr(db._channel, "_outward", str(tmp_path))
-        db.sql("INSERT INTO t VALUES (array(1))")
+        db.sql("INSERT INTO t VALUES (named_struct('a', 1))")
