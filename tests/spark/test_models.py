@@ -94,6 +94,7 @@ def test_a_model_is_found_again_and_predicts(
         ({"kind": "forest"}, "'forest'"),
         ({"penalty": 1.0}, "no penalty"),
         ({"kind": "ridge", "penalty": -1.0}, "negative"),
+        ({"kind": "ridge", "penalty": float("nan")}, "finite number"),
     ],
 )
 def test_a_wrong_model_is_refused(homes: Database, asked: dict[str, object], words: str) -> None:
