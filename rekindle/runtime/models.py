@@ -93,7 +93,7 @@ class ModelSpec:
             data["penalty"],
             data.get("degree", 1),
             tuple(data.get("categorical", ())),
-            data["query"],
+            data.get("query", ""),
             data.get("centres", {}),
         )
 
