@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rekindle.errors import UnknownNameError
+from rekindle.errors import ConstraintError, UnknownNameError
 from rekindle.runtime.database import Database
 from tests.spark.helpers import refused, rows, weighted
 
@@ -49,6 +49,19 @@ def test_deleting_most_rows_rebuilds_from_the_rest(filled: Database) -> None:
         before[view].update(changed)
         assert {row: n for row, n in before[view].items() if n} == rows(filled, view)
     assert "to rebuild" in str(filled.explain("counted"))
+
+
+def test_a_large_change_of_rows_that_are_not_there_is_refused(filled: Database) -> None:
+    """What is left is added up and written; it is checked as a small change would be."""
+    gone = [(i, i % 3, 1) for i in range(4000)]
+    with refused(filled, ConstraintError, "there is no such row"), filled.transaction() as tx:
+        tx.delete("t", [*gone, (9999, 0, 1)])
+    with refused(filled, ConstraintError, "4999"), filled.transaction() as tx:
+        tx.delete("t", gone)
+        tx.insert("t", [(4999, 0, 2)])
+    with filled.transaction() as tx:
+        tx.delete("t", gone)
+    assert filled.table("t").count() == 1000
 
 
 def test_a_small_change_is_followed(filled: Database) -> None:
