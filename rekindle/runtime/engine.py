@@ -21,7 +21,7 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import Course
-from rekindle.circuit.nodes import HalfJoin, Keeping, Regroup, Table, View
+from rekindle.circuit.nodes import Keeping, Regroup, Table, View
 from rekindle.errors import (
     ClosedError,
     ConstraintError,
@@ -327,7 +327,7 @@ class Engine:
         size = sum(c.estimate if c.rows is None else len(c.rows) for c in changes.values())
         inline = self._places_inline(size) and all(c.frame is None for c in changes.values())
         stepping = Stepping(
-            self.plans, self.frames, self._filling, context, self._feeds, self.course, self._fanouts
+            self.plans, self.frames, self._filling, context, self._feeds, self.course, self.steps
         )
         by_node = {self.table_node(name): change for name, change in changes.items()}
         with self._attempt(epoch):
@@ -387,15 +387,6 @@ class Engine:
         if self.placement is not None:
             return self.placement is Placement.INLINE
         return rows <= INLINE_ROWS
-
-    @property
-    def _fanouts(self) -> dict[str, float]:
-        """How many rows a join gave for each changed one, when it last ran."""
-        return {
-            key: step.rows_out / step.rows_in
-            for key, (_, step) in self.steps.items()
-            if step.rows_in and isinstance(self.circuit.nodes.get(key), HalfJoin)
-        }
 
     def arranged(self, node: Table, rows: pa.Table) -> pa.Table:
         """Rows with weights as an arranged change of a table."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rekindle.circuit.costs import ChangeSize, Course, parts
-from rekindle.circuit.nodes import Table, View
+from rekindle.circuit.nodes import HalfJoin, Table, View
 from rekindle.runtime.constraints import check_change, check_contents, check_load
 from rekindle.runtime.factored import Factors
 from rekindle.runtime.filling import Filling
@@ -22,7 +22,7 @@ from rekindle.spark.distributed import DistributedStep
 from rekindle.spark.frames import Examination, Frames, collect
 from rekindle.spark.inline import InlineStep, prepared, write_table
 from rekindle.spark.plans import Plans
-from rekindle.spark.step import StepContext, StepResult, TooLargeError
+from rekindle.spark.step import NodeStep, StepContext, StepResult, TooLargeError
 from rekindle.traces.arrays import growth
 from rekindle.traces.partition import KeyRange
 from rekindle.traces.reader import TraceReader
@@ -59,7 +59,8 @@ class Stepping:
     """The tables that feed views: they take rows in and keep none."""
     course: Course | None
     """What a user asked for, instead of what costs least."""
-    fanouts: Mapping[str, float]
+    steps: Mapping[str, tuple[int, NodeStep]]
+    """What nodes did when they last ran, and at which epoch."""
 
     def inline(self, changes: Mapping[Table, TableChange]) -> StepResult | None:
         """The step in the driver; None when it outgrows it."""
@@ -154,9 +155,14 @@ class Stepping:
         for key, node in circuit.nodes.items():
             if fed.intersection(node.inputs):
                 fed.add(key)
+        fanouts = {
+            key: step.rows_out / step.rows_in
+            for key, (_, step) in self.steps.items()
+            if step.rows_in and isinstance(circuit.nodes.get(key), HalfJoin)
+        }
         return {
             key: part.reason
-            for part in parts(circuit, sizes, stored, self.fanouts)
+            for part in parts(circuit, sizes, stored, fanouts)
             if (self.course or part.course) is Course.REBUILD and not fed & part.nodes
             for key in part.nodes
         }
