@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import assert_never
@@ -59,6 +59,7 @@ from rekindle.kernels.settle import (
 from rekindle.spark.frames import (
     Examination,
     Frames,
+    in_tables,
     of_table,
     spark_schema,
     sum_of,
@@ -207,10 +208,9 @@ class DistributedStep:
             if branch.node not in self._rows:
                 continue
             rows += self._rows[branch.node]
-            frame = self._frames.apply(
-                self._output(self._context.circuit.nodes[branch.node]),
-                self._plans.lowered(node, branch),
-            )
+            lowered = self._plans.lowered(node, branch)
+            source = self._columns(self._context.circuit.nodes[branch.node], lowered.read)
+            frame = self._frames.apply(source, lowered.stages)
             if branch.sign < 0:
                 frame = frame.withColumn(WEIGHT, -F.col(WEIGHT))
             parts.append(frame)
@@ -250,15 +250,13 @@ class DistributedStep:
         )
 
     def _partial(self, node: Group, frame: DataFrame) -> DataFrame:
-        """Accumulators summed up batch by batch before rows are sent to their partition."""
+        """Accumulators summed up many rows at a time before rows are sent to their partition."""
         layout = self._plans.layout(node)
         accumulators, merged = accumulators_of(node), merged_column(node)
 
         def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                if batch.num_rows:
-                    change = pa.Table.from_batches([batch])
-                    yield from state_change(change, layout, accumulators, merged).to_batches()
+            for change in in_tables(batches, CHANGE_ROWS):
+                yield from state_change(change, layout, accumulators, merged).to_batches()
 
         return frame.mapInArrow(sum_up, spark_schema(layout.schema))
 
@@ -282,10 +280,19 @@ class DistributedStep:
                 raise RekindleError("a variable of a recursion is read outside of it")
         assert_never(node)
 
-    def _changed(self, node: Indexed) -> DataFrame:
+    def _columns(self, node: Node, read: Sequence[int]) -> DataFrame:
+        """Some columns of an output; of what is written, no others are read."""
+        if isinstance(node, Indexed) and node.id not in self._given:
+            names = self._changes[node.id].layout.payload.names
+            return self._changed(node, [names[i] for i in read])
+        frame = self._output(node)
+        weight, *names = frame.columns
+        return frame.select(weight, *(names[i] for i in read))
+
+    def _changed(self, node: Indexed, columns: Sequence[str] | None = None) -> DataFrame:
         trace = self._changes[node.id]
-        columns = [WEIGHT, *trace.layout.payload.names]
-        return self._frames.scan(trace, self._context.store, columns)
+        wanted = trace.layout.payload.names if columns is None else columns
+        return self._frames.scan(trace, self._context.store, [WEIGHT, *wanted])
 
     def _joined(self, node: HalfJoin) -> DataFrame:
         """Both sides are sorted by the key already, so nothing is shuffled.

@@ -197,6 +197,21 @@ def collect(frame: DataFrame) -> list[Row]:
         raise spark_error(error) from error
 
 
+def in_tables(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Batches put together to tables of about so many rows: Spark sends 10,000 at a time."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            count += batch.num_rows
+        if count >= rows:
+            yield pa.Table.from_batches(waiting).combine_chunks()
+            waiting, count = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting).combine_chunks()
+
+
 def of_table(spark: SparkSession, table: pa.Table) -> DataFrame:
     """The frame of stored columns that are in the driver."""
     return spark.createDataFrame(to_spark(table))

@@ -47,8 +47,9 @@ from rekindle.kernels.sums import (
 from rekindle.spark.bodies import Bodies
 from rekindle.spark.generate import generated
 from rekindle.spark.local_plan import LocalPlan, LocalPlans
+from rekindle.spark.narrowing import Narrowed, narrowed
 from rekindle.spark.segment import Channel, Segment
-from rekindle.spark.stages import WEIGHT, Generated, Lowered, Lowering
+from rekindle.spark.stages import WEIGHT, Generated, Lowering
 from rekindle.spark.types import arrow_type, data_type, payload_schema
 from rekindle.spark.vectors import COMPARED
 from rekindle.traces.layout import TraceLayout
@@ -196,7 +197,7 @@ class Plans:
         self._local: LocalPlans | None = None
         self._regroups: dict[str, LocalPlan | Extremes] = {}
         self._of_nothing: dict[str, pa.Table] = {}
-        self._lowered: dict[tuple[str, str], list[Lowered]] = {}
+        self._lowered: dict[tuple[str, str], Narrowed] = {}
         self._segments: dict[tuple[str, str], Segment] = {}
         self._layouts: dict[str, TraceLayout] = {}
 
@@ -205,12 +206,12 @@ class Plans:
             self._layouts[node.id] = layout_of(node)
         return self._layouts[node.id]
 
-    def lowered(self, node: Indexing, branch: Branch) -> list[Lowered]:
-        """A branch's stages and the node's preparation."""
+    def lowered(self, node: Indexing, branch: Branch) -> Narrowed:
+        """A branch's stages and the node's preparation, and the columns that they read."""
         key = (node.id, branch.text)
         if key not in self._lowered:
-            stages = self.lowering.branch(branch)
-            self._lowered[key] = [*stages, *self.lowering.preparation(node)]
+            stages = [*self.lowering.branch(branch), *self.lowering.preparation(node)]
+            self._lowered[key] = narrowed(stages)
         return self._lowered[key]
 
     def segment(self, node: Indexing, branch: Branch) -> Segment:

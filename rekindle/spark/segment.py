@@ -31,7 +31,8 @@ from rekindle.frontends.spark_sql.variants import from_spark
 from rekindle.spark.columnar import columnar
 from rekindle.spark.explode import collection_stage, explode, is_explodable
 from rekindle.spark.failures import spark_error
-from rekindle.spark.stages import WEIGHT, Generated, Lowered, Output, Rowwise
+from rekindle.spark.narrowing import Narrowed
+from rekindle.spark.stages import WEIGHT, Generated, Output, Rowwise
 from rekindle.spark.types import data_type, stored
 
 _ARROW = "org.apache.spark.sql.execution.arrow.ArrowConverters"
@@ -117,20 +118,21 @@ class Channel:
 
 
 class Segment:
-    """A list of lowered stages, ready to run on Arrow tables of `_weight` and columns."""
+    """Lowered stages, ready to run on Arrow tables of `_weight` and columns."""
 
     def __init__(
         self,
         catalyst: Catalyst,
         channel: Channel,
-        stages: Sequence[Lowered],
+        lowered: Narrowed,
         generate: Callable[[Generated], Callable[[pa.Table], pa.Table]],
     ) -> None:
         self._catalyst = catalyst
         self._channel = channel
+        self._read = [0, *(i + 1 for i in lowered.read)]
         self._steps: list[Callable[[pa.Table], pa.Table]] = []
         rowwise: list[Rowwise] = []
-        for stage in stages:
+        for stage in lowered.stages:
             if isinstance(stage, Rowwise):
                 self._add(stage, rowwise)
                 continue
@@ -143,6 +145,7 @@ class Segment:
 
     def run(self, table: pa.Table) -> pa.Table | None:
         """The rows that the stages give, with their weights, not consolidated; None for none."""
+        table = table.select(self._read)
         for step in self._steps:
             if not len(table):
                 return None
