@@ -48,9 +48,10 @@ imports: venv ## import-linter: the order of the packages
 	$(call stage,imports (import-linter))
 	@$(BIN)/lint-imports --no-logo --no-cache
 
+# Two processes, each with a Spark session of its own: most tests wait for one thread of it.
 pytest: venv ## unit tests and doctests; ARGS='-k name' narrows
 	$(call stage,tests (pytest))
-	@$(VENV_PYTHON) -m pytest -q $(ARGS)
+	@$(VENV_PYTHON) -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 SUITES := tpch tpcds nexmark sqllogictest pg_ivm feldera souffle ddlog
 external: venv ## suites that other people wrote, in full; writes docs/external/

@@ -1,10 +1,10 @@
-"""What tests that need Spark share: one session for the whole run, started by the first of them."""
+"""What tests that need Spark share: one session for each process, started by the first of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -53,6 +53,24 @@ def db(warehouse: str, spark: SparkSession) -> Iterator[Database]:
 
     with rekindle.connect(warehouse, spark=spark) as database:
         yield database
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand what was covered to the process that reports, if tests run in several."""
+    given = getattr(session.config, "workeroutput", None)
+    if given is not None:
+        from tests.property import coverage
+
+        given["covered"] = {title: dict(counts) for title, counts in coverage.SEEN.items()}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a process of tests has covered; one that crashed gives nothing."""
+    from tests.property import coverage
+
+    for title, counts in getattr(node, "workeroutput", {}).get("covered", {}).items():
+        coverage.SEEN[title].update(counts)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
