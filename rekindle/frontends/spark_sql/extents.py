@@ -120,6 +120,8 @@ def _offset(bound: JavaObject) -> int | None:
 def _goes_on(window: JavaObject) -> bool:
     """Can the function go on from its value on the row before?"""
     call = window.windowFunction()
+    if simple_name(call) == "NthValue":
+        return bool(call.offset().foldable()) and int(call.offset().eval(None)) == 1
     if simple_name(call) != "AggregateExpression":
         return simple_name(call) in _RANKS
     if option(call.filter()) is not None or call.isDistinct():

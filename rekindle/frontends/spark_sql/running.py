@@ -111,6 +111,10 @@ class _Builder:
                 # The sum of sums of decimals has a wider type.
                 same = type_text(total.dataType()) == type_text(result)
                 return total if same else catalyst.cast(total, result)
+            case "NthValue":
+                value = self._first(before, function.input())
+                first = self._aggregate("First")(value, function.ignoreNulls())
+                return self._over(first, spec)
             case _:
                 value = self._first(before, function.children().head())
                 return self._over(function.withNewChildren(catalyst.seq([value])), spec)
