@@ -59,14 +59,15 @@ def parts(named: Sequence[JavaObject], order: Sequence[JavaObject], ties: Distan
     near = [frame for frame in seen if isinstance(frame, Frame)]
     if not order or None in seen:
         return [(list(named), None)] if named else []
-    found: list[Part] = []
+    running = [e for e, s in zip(named, seen, strict=True) if s is Running.RUNNING]
+    # First, because it numbers the rows: equal ones have the same places in what comes after.
+    found: list[Part] = [(running, Running.RUNNING)] if running else []
     if near:
         widest = near[0]
         for frame in near[1:]:
             widest = widest.with_(frame)
         found.append(([e for e, s in zip(named, seen, strict=True) if s in near], widest))
-    running = [e for e, s in zip(named, seen, strict=True) if s is Running.RUNNING]
-    return [*found, (running, Running.RUNNING)] if running else found
+    return found
 
 
 def function_of(window: JavaObject) -> JavaObject:

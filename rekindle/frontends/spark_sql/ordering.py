@@ -12,7 +12,7 @@ first sort expression, and rows that the prefix leaves level are sorted by Spark
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rekindle.calculus.terms import Distance, Extent, First, Map, Near, Onwards, PerGroup
@@ -236,8 +236,15 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     current = keyed
     if any(part.sight is not None for part in parts):
         current = _with_order(translator, keyed, total)
+    told: list[JavaObject] = []
     for part in parts:
+        if part.ties is Distance.ROWS:
+            # Rows that are equal in all columns have places too, the same for every part.
+            part = replace(part, order=[*part.order, *told])
         current = _windowed(translator.catalyst, current, keys, part, place)
+        match current.term:
+            case PerGroup(extent=Onwards(rows=rows)) if part.ties is Distance.ROWS:
+                told = [ascending(translator.catalyst, current.attributes[rows])]
     output = [*child.attributes[:width], *(result.toAttribute() for result in results)]
     outputs = tuple(
         (str(a.name()), translator.scalar(around.get(a.exprId().id(), a), current.attributes))
