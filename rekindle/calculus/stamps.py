@@ -91,7 +91,7 @@ def stamped(term: Term, variables: dict[str, Term]) -> Term:
         case Distinct():
             return Distinct(stamped(term.child, variables), stamped=True)
         case PerGroup() if term.keys:
-            return replace(term, child=stamped(term.child, variables), first=None, stamped=True)
+            return replace(term, child=stamped(term.child, variables), extent=None, stamped=True)
         case _ if term.linearity is Linearity.DERIVED:
             return stamped(_expanded(term), variables)
     raise _refusal(term)

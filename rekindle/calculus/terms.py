@@ -522,11 +522,59 @@ class First:
     rows: int
 
 
+class Distance(enum.Enum):
+    """What the distance between two rows of a group is measured in."""
+
+    ROWS = "rows"
+    VALUES = "values"
+    """Differences of the order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """What becomes of a row depends on the rows near it, in the order of the column `column`.
+
+    They are those from `before` rows before it to `after` rows after it, or those whose order is
+    no more than that away. Rows that agree in the column are ordered by the body alone.
+    """
+
+    column: int
+    before: int
+    after: int
+    distance: Distance
+
+    @property
+    def reach(self) -> int:
+        """How far from a change the rows are that decide what it changes.
+
+        A change at x alters the rows from x − after to x + before, which see from `before` before
+        the first of them to `after` after the last.
+        """
+        return self.before + self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Onwards:
+    """What becomes of a row follows from what became of the one before it, and the row itself.
+
+    The order is that of the column `column`; rows that agree in it are ordered by the body alone.
+    The column `rows` of what the body gives is greatest on the last of them.
+    """
+
+    column: int
+    rows: int
+
+
+Extent: TypeAlias = First | Near | Onwards
+"""Which rows of a group a change makes it necessary to see."""
+
+
 @dataclass(frozen=True, slots=True)
 class PerGroup:
     """The rows that `body` makes of each group of rows with equal `keys` columns.
 
     Grouping is null-safe. Without keys there is one group, which exists over an empty input too.
+    A change of a group makes it necessary to see all its rows, or those that the `extent` says.
     Over rows that are `stamped` with an iteration, in the last column, the body sees the other
     columns at every iteration.
     """
@@ -534,7 +582,7 @@ class PerGroup:
     child: Term
     keys: tuple[int, ...]
     body: Body
-    first: First | None = None
+    extent: Extent | None = None
     stamped: bool = False
 
     linearity = Linearity.PER_KEY
@@ -542,7 +590,7 @@ class PerGroup:
 
     def __post_init__(self) -> None:
         width = len(self.child.schema)
-        wanted = (*self.keys, *(() if self.first is None else (self.first.column,)))
+        wanted = (*self.keys, *(() if self.extent is None else (self.extent.column,)))
         if any(not 0 <= i < width for i in wanted):
             raise DefinitionError(
                 f"a grouping reads outside its input of {width} columns", detail=self.body.text

@@ -21,12 +21,14 @@ The grammar of a line, where `!` after a type means that NULL cannot occur:
     semijoin ANSWER CONDITION [or CONDITION ...]
     outerjoin PADDED [on SCALAR = SCALAR, ...] [where SCALAR]
     aggregate [by NAME = SCALAR, ...] [compute MEASURE, ...] [merge SCALAR]
-    pergroup [by POSITION, ...] [first COUNT of POSITION] BODY
+    pergroup [by POSITION, ...] [EXTENT] BODY
     triggered over COUNT
 
 The inputs of `triggered` are its meaning, that many leaves, and then its triggers.
 
     CONDITION  always [on SCALAR = SCALAR, ...] [where SCALAR] [left SCALAR] [right SCALAR]
+    EXTENT     first COUNT of POSITION | near COUNT COUNT rows of POSITION
+               | near COUNT COUNT values of POSITION | onwards of POSITION counted by POSITION
     BODY       measures (NAME: TYPE, ...) compute MEASURE, ... | body @0
     SCALAR     $0:TYPE | 'text':TYPE | 1:TYPE | null:TYPE | function(SCALAR, ...):TYPE | @0
     MEASURE    NAME = function(SCALAR, ...):TYPE ['text'] [finish @0] [distinct] [order SCALAR]
@@ -59,7 +61,9 @@ from rekindle.calculus.terms import (
     Body,
     Condition,
     Constant,
+    Distance,
     Distinct,
+    Extent,
     Filter,
     First,
     Fix,
@@ -68,7 +72,9 @@ from rekindle.calculus.terms import (
     Join,
     Map,
     Measure,
+    Near,
     Negate,
+    Onwards,
     OuterJoin,
     Padded,
     PerGroup,
@@ -179,12 +185,11 @@ class _Printer:
                     self.optional("merge", term.merged),
                 )
             case PerGroup():
-                first = "" if term.first is None else f"{term.first.rows} of {term.first.column}"
                 return _words(
                     "pergroup",
                     "stamped" * term.stamped,
                     _clause("by", ", ".join(map(str, term.keys))),
-                    _clause("first", first),
+                    _extent(term.extent),
                     self.body(term.body),
                 )
             case Fix():
@@ -271,6 +276,21 @@ class _Printer:
 
 def _words(*words: str) -> str:
     return " ".join(filter(None, words))
+
+
+def _extent(extent: Extent | None) -> str:
+    match extent:
+        case None:
+            return ""
+        case First():
+            return f"first {extent.rows} of {extent.column}"
+        case Near():
+            measured = extent.distance.value
+            return f"near {extent.before} {extent.after} {measured} of {extent.column}"
+        case Onwards():
+            return f"onwards of {extent.column} counted by {extent.rows}"
+        case _:
+            assert_never(extent)
 
 
 def _clause(keyword: str, content: str) -> str:
@@ -487,12 +507,23 @@ class _Line:
         self.require("compute")
         return Measures(fields, self.listed(self.measure))
 
-    def first(self) -> First | None:
-        if not self.accept("first"):
-            return None
-        rows = self.index()
-        self.require("of")
-        return First(self.index(), rows)
+    def extent(self) -> Extent | None:
+        if self.accept("first"):
+            rows = self.index()
+            self.require("of")
+            return First(self.index(), rows)
+        if self.accept("near"):
+            before, after = self.index(), self.index()
+            distance = self.one_of(Distance, "a distance")
+            self.require("of")
+            return Near(self.index(), before, after, distance)
+        if self.accept("onwards"):
+            self.require("of")
+            column = self.index()
+            self.require("counted")
+            self.require("by")
+            return Onwards(column, self.index())
+        return None
 
     def key_pair(self) -> tuple[Scalar, Scalar]:
         left = self.scalar()
@@ -609,9 +640,9 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
         case "pergroup":
             stamped = line.accept("stamped")
             positions = line.listed(line.index) if line.accept("by") else ()
-            first = line.first()
+            extent = line.extent()
             body = line.body()
-            return 1, lambda child: PerGroup(child, positions, body, first, stamped)
+            return 1, lambda child: PerGroup(child, positions, body, extent, stamped)
         case _:
             line.position -= len(keyword)
             raise line.error(f"unknown operator '{keyword}'")

@@ -344,18 +344,15 @@ class Circuit:
         keys = tuple(Column(i, fields[i].type, fields[i].nullable) for i in operator.keys)
         # Without NULLs in its keys an arrangement for groups serves joins too.
         nulls = Nulls.KEPT if any(key.nullable for key in keys) else Nulls.LEFT_OUT
-        first = operator.first
+        extent = operator.extent
         arrangement = self._arranged(
-            form, keys, nulls, None if first is None else first.column, operator.stamped
+            form, keys, nulls, None if extent is None else extent.column, operator.stamped
         )
-        node = Regroup(
-            arrangement,
-            operator.keys,
-            operator.body,
-            None if first is None else first.rows,
-            operator.stamped,
-        )
-        return LinearForm((Branch(self._add(node), node.schema),), node.schema)
+        node = Regroup(arrangement, operator.keys, operator.body, extent, operator.stamped)
+        given = self._add(node)
+        if node.kept is not None:
+            given = self._add(node.kept)
+        return LinearForm((Branch(given, node.schema),), node.schema)
 
     def _by(self, change: Stream, keys: tuple[Scalar, ...]) -> str:
         """A change by a join's key: kept where a join reads its integral, else routed only."""

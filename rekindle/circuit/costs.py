@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from rekindle.calculus.terms import Distance, First, Near, Onwards
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.nodes import (
     Arrangement,
@@ -182,7 +183,21 @@ def _group_rows(node: Regroup, changed: int, stored: Mapping[str, int]) -> int:
     whole = stored.get(node.arrangement, 0) + changed
     if node.is_recomputed:
         return whole
-    return min(whole, changed * (GROUP_ROWS if node.first is None else node.first))
+    match node.extent:
+        case None:
+            rows = changed * GROUP_ROWS
+        case First():
+            rows = changed * node.extent.rows
+        case Near(distance=Distance.ROWS):
+            rows = changed * (2 * node.extent.reach + 1)
+        case Near():
+            rows = changed * GROUP_ROWS
+        case Onwards():
+            # A change at the end, or one at a random place of a single large group?
+            rows = changed * GROUP_ROWS if node.keys else whole // 2
+        case _:
+            assert_never(node.extent)
+    return min(whole, rows)
 
 
 def _rebuild(node: Node, stored: Mapping[str, int], scale: float, fanout: float) -> int:

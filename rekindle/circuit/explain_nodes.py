@@ -16,7 +16,7 @@ from typing import assert_never
 
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Linearity
+from rekindle.calculus.terms import Distance, First, Linearity, Near, Onwards
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.explain_words import branch_words, listed, measure_words, scalar_words
 from rekindle.circuit.nodes import (
@@ -314,9 +314,14 @@ class _Describer:
                 return f"per key: accumulators of {which}: {', '.join(kept) or 'existence'}"
             case Regroup():
                 which = "each touched group" if node.keys else "the one group"
-                if node.first is not None:
-                    rows = "first row" if node.first == 1 else f"first {node.first} rows"
-                    return f"per key: from the {rows} of {which}, in order"
+                match node.extent:
+                    case First(rows=count):
+                        rows = "first row" if count == 1 else f"first {count} rows"
+                        return f"per key: from the {rows} of {which}, in order"
+                    case Near():
+                        return f"per key: Spark recomputes the rows around a change of {which}"
+                    case Onwards():
+                        return f"per key: Spark recomputes {which} from the first change on"
                 if node.keys:
                     return f"per key: Spark recomputes {which} from its rows"
                 return "recomputed: its one group is all rows"
@@ -338,6 +343,18 @@ class _Describer:
                 "not linear, and there is no key to tell untouched rows by: every change computes "
                 "it anew from all its rows"
             )
+        if isinstance(node, Regroup):
+            match node.extent:
+                case Near():
+                    return (
+                        f"not linear, but a row depends on {_near(node.extent)} only: the rows "
+                        "around a change are computed before and after it, and no others are read"
+                    )
+                case Onwards():
+                    return (
+                        "not linear, but a row follows from the one before it: the last result "
+                        "before a change is kept, and no rows before that are read"
+                    )
         return _WHY[type(node)]
 
     def half(self, node: HalfJoin) -> Half:
@@ -437,6 +454,17 @@ def _named(keys: Iterable[Scalar] | None, schema: Schema) -> tuple[str, ...]:
 
 def _body(node: Regroup) -> str:
     return str(getattr(node.body, "display", node.body.text))
+
+
+def _near(near: Near) -> str:
+    """The rows that a row depends on, in words."""
+    if near.distance is Distance.VALUES:
+        return "rows whose order is near its own"
+    if not near.after:
+        return f"the {near.before} before it and itself"
+    if not near.before:
+        return f"the {near.after} after it and itself"
+    return f"the {near.before} before it, the {near.after} after it and itself"
 
 
 def _argument(name: str) -> str:

@@ -17,8 +17,8 @@ from typing import TypeAlias
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import STAMPED, Body, Linearity, Measure
-from rekindle.circuit.stages import LinearForm
+from rekindle.calculus.terms import STAMPED, Body, Extent, First, Linearity, Measure, Onwards
+from rekindle.circuit.stages import Branch, LinearForm
 
 
 def fingerprint(*parts: object) -> str:
@@ -232,19 +232,24 @@ class Group:
 
 @dataclass(frozen=True)
 class Regroup:
-    """The touched groups of an arrangement, computed anew from their rows before and after."""
+    """The touched groups of an arrangement, computed anew from their rows before and after.
+
+    With an `extent` that goes `onwards`, what the rows before a change became is read from the
+    arrangement `kept` of the node's own results.
+    """
 
     arrangement: str
     keys: tuple[int, ...]
     body: Body
-    first: int | None
+    extent: Extent | None
     stamped: bool = False
 
     linearity = Linearity.PER_KEY
 
     @cached_property
     def id(self) -> str:
-        return "regroup-" + fingerprint("regroup", self.arrangement, self.body.text, self.first)
+        rows = self.extent.rows if isinstance(self.extent, First) else self.extent
+        return "regroup-" + fingerprint("regroup", self.arrangement, self.body.text, rows)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -254,10 +259,23 @@ class Regroup:
     def schema(self) -> Schema:
         return self.body.schema + STAMPED if self.stamped else self.body.schema
 
+    @cached_property
+    def kept(self) -> Arrangement | None:
+        """The arrangement of its results that it reads as it was before the step, if it does."""
+        if not isinstance(self.extent, Onwards):
+            return None
+        fields = self.schema.fields
+        return Arrangement(
+            LinearForm((Branch(self.id, self.schema),), self.schema),
+            tuple(Column(i, fields[i].type, fields[i].nullable) for i in self.keys),
+            Nulls.KEPT,
+            self.extent.column,
+        )
+
     @property
     def is_recomputed(self) -> bool:
         """Is its one group all rows, each of which matters?"""
-        return not self.keys and self.first is None
+        return not self.keys and self.extent is None
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,17 @@ from collections.abc import Mapping, Sequence
 
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.scalars import Column
-from rekindle.calculus.terms import Body, Measure
+from rekindle.calculus.terms import Body, Measure, Onwards
+from rekindle.circuit.nodes import Regroup
 from rekindle.errors import RekindleError
-from rekindle.frontends.spark_sql.bodies import CatalystAggregate, CatalystTop, CatalystWindow
+from rekindle.frontends.spark_sql.bodies import (
+    CatalystAggregate,
+    CatalystRunning,
+    CatalystTop,
+    CatalystWindow,
+)
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
+from rekindle.frontends.spark_sql.ordering import ascending
 from rekindle.kernels.regroup import MOMENT
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
@@ -31,6 +38,37 @@ class Bodies:
         catalyst = self._catalyst
         columns = (catalyst.attribute(f"c{i}", type_) for i, type_ in enumerate(types))
         return (catalyst.attribute(MOMENT, "bigint"), *columns)
+
+    def of_node(
+        self,
+        node: Regroup,
+        keys: Sequence[int],
+        rows: JavaObject,
+        attributes: Sequence[JavaObject],
+    ) -> JavaObject:
+        """The plan of a node's body, over all rows of a group or those from a change on."""
+        if isinstance(node.extent, Onwards) and isinstance(node.body, CatalystRunning):
+            return self._going_on(node.body, keys, rows, attributes)
+        return self.plan(node.body, keys, rows, attributes)
+
+    def _going_on(
+        self,
+        body: CatalystRunning,
+        keys: Sequence[int],
+        rows: JavaObject,
+        attributes: Sequence[JavaObject],
+    ) -> JavaObject:
+        """Rows and the functions' values, which go on from a row of moment 0 before the others."""
+        catalyst = self._catalyst
+        moment, *columns = attributes
+        before = [body.moment, *body.inputs, *(e.toAttribute() for e in body.expressions)]
+        moved = self._moved(before, [moment, *columns])
+        expressions = [self._result(catalyst.rebased(e, moved)) for e in body.going_on]
+        order = [ascending(catalyst, moment), *(catalyst.rebased(o, moved) for o in body.order)]
+        plan = self._window(expressions, [columns[i] for i in keys], order, rows)
+        later = catalyst.expression("GreaterThan")(moment, catalyst.literal("0L"))
+        outputs = [*columns[: len(body.inputs)], *(e.toAttribute() for e in expressions)]
+        return self._project([moment, *outputs], catalyst.plan("Filter")(later, plan))
 
     def plan(
         self,

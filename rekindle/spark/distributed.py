@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.bodies import Measures
+from rekindle.calculus.terms import Near, Onwards
 from rekindle.circuit.circuit import Scope
 from rekindle.circuit.nodes import (
     Arrangement,
@@ -49,7 +50,7 @@ from rekindle.kernels.aggregate import (
 )
 from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.join import join_batches, join_schema
-from rekindle.kernels.regroup import MOMENT, group_schema, touched_groups
+from rekindle.kernels.regroup import MOMENT, group_schema, touched_groups, touched_onwards
 from rekindle.kernels.settle import (
     distinct_at_every_stamp,
     from_until,
@@ -376,7 +377,8 @@ class DistributedStep:
         before = self._context.traces[node.arrangement]
         written = self._changes.get(node.arrangement, Trace(before.layout))
         after = sum_of(before, written)
-        store, first, stamped = self._context.store, node.first, node.stamped
+        store, extent, stamped = self._context.store, node.extent, node.stamped
+        kept = None if node.kept is None else self._context.traces[node.kept.id]
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             old = TraceReader.of_trace(before, store, key_range)
@@ -385,17 +387,28 @@ class DistributedStep:
             for table in changes.scan_keys(CHANGE_ROWS):
                 if stamped:
                     yield groups_at_every_stamp(table, old)
+                elif isinstance(extent, Onwards):
+                    assert kept is not None
+                    results = TraceReader.of_trace(kept, store, key_range)
+                    yield touched_onwards(table, old, results, extent)
                 else:
-                    yield touched_groups(table, old, new, first)
+                    yield touched_groups(table, old, new, extent)
 
-        schema = (stamped_group_schema if stamped else group_schema)(written.layout.schema)
+        given = (before if kept is None else kept).layout.schema
+        schema = (stamped_group_schema if stamped else group_schema)(given)
         rows = self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
         keys, types = group_columns(node, arrangement.schema)
         attributes = self._plans.bodies.attributes(types)
-        leaf = self._frames.aliased(rows, attributes)
-        frame = self._frames.of_plan(self._plans.bodies.plan(node.body, keys, leaf, attributes))
+        becoming = rows if kept is None else rows.where(F.col(MOMENT) >= 0)
+        leaf = self._frames.aliased(becoming, attributes)
+        frame = self._frames.of_plan(self._plans.bodies.of_node(node, keys, leaf, attributes))
         if stamped:
             return _from_until(frame, len(node.keys))
+        if isinstance(extent, Near):
+            return frame.withColumn(WEIGHT, F.signum(WEIGHT).cast("bigint"))
+        if kept is not None:
+            leaving = rows.where(F.col(MOMENT) < 0).withColumnRenamed(MOMENT, WEIGHT)
+            return frame.unionByName(leaving)
         if node.keys or not isinstance(node.body, Measures):
             return frame
         result = with_positional_names(to_arrow(frame))

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import Near, Onwards
 from rekindle.circuit.circuit import Scope
 from rekindle.circuit.nodes import (
     Arrangement,
@@ -42,7 +43,13 @@ from rekindle.kernels.aggregate import (
 from rekindle.kernels.arrange import arrange
 from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.join import ChangeSide, join_batches
-from rekindle.kernels.regroup import MOMENT, touched_groups
+from rekindle.kernels.regroup import (
+    MOMENT,
+    parted,
+    touched_groups,
+    touched_onwards,
+    with_signs,
+)
 from rekindle.kernels.settle import distinct_at_every_stamp, from_until, groups_at_every_stamp
 from rekindle.kernels.waiting import Turn, Waiting
 from rekindle.spark.plans import (
@@ -293,19 +300,28 @@ class InlineStep:
         layout = self._context.traces[node.arrangement].layout
         change = self._changes.get(node.arrangement, layout.empty())
         before = self._before(node.arrangement)
-        if node.stamped:
-            rows = groups_at_every_stamp(change, before)
-        else:
-            after = self._before(node.arrangement, [change])
-            rows = touched_groups(change, before, after, node.first)
+        match node.extent:
+            case _ if node.stamped:
+                rows = groups_at_every_stamp(change, before)
+            case Onwards():
+                assert node.kept is not None
+                rows = touched_onwards(change, before, self._before(node.kept.id), node.extent)
+            case _:
+                after = self._before(node.arrangement, [change])
+                rows = touched_groups(change, before, after, node.extent)
         if self._most_rows is not None and len(rows) > self._most_rows:
             raise TooLargeError(f"the touched groups of this step have {len(rows)} rows")
         schema = arrangement.schema
         parts = []
         if len(rows):
+            if isinstance(node.extent, Onwards):
+                leaving, rows = parted(rows)
+                parts.append(with_positional_names(leaving))
             result = self._plans.regroup(node, schema).run(rows)
             if node.stamped:
                 result = from_until(result, len(node.keys))
+            elif isinstance(node.extent, Near):
+                result = with_signs(result)
             parts.append(with_positional_names(result))
         if not node.keys and isinstance(node.body, Measures):
             parts += empty_results(self._plans, node, schema, rows, self._context)

@@ -14,7 +14,7 @@ from rekindle.calculus.bodies import Measures
 from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import AggregateFunction, Body, Measure
+from rekindle.calculus.terms import AggregateFunction, Body, Measure, Onwards
 from rekindle.circuit.nodes import Group, Indexing, Node, Regroup
 from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
@@ -137,8 +137,11 @@ def _finish(measure: Measure) -> CatalystScalar:
 def group_columns(node: Regroup, rows: Schema) -> tuple[tuple[int, ...], list[str]]:
     """Where the keys of touched groups are, and the types of their rows.
 
-    Over stamped rows a group is also one of an iteration, which lasts until another.
+    Over stamped rows a group is also one of an iteration, which lasts until another. Going onwards
+    a row has results too.
     """
+    if isinstance(node.extent, Onwards):
+        return node.keys, list(node.schema.types)
     if not node.stamped:
         return node.keys, list(rows.types)
     stamp = len(rows.types) - 1
@@ -259,7 +262,7 @@ class Plans:
             given = [*given[: len(node.keys)], "int", "int", *given[len(node.keys) : -1]]
         return self.local.prepare(
             attributes,
-            lambda leaf: self.bodies.plan(node.body, keys, leaf, attributes),
+            lambda leaf: self.bodies.of_node(node, keys, leaf, attributes),
             ["bigint", *given],
         )
 

@@ -23,7 +23,7 @@ from rekindle.traces.consolidate import (
 )
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import ALL_KEYS, KeyRange
-from rekindle.traces.run_view import Match, RunView, all_slices, cut
+from rekindle.traces.run_view import Beyond, Match, RunView, all_slices, cut
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
@@ -82,6 +82,31 @@ class TraceReader:
         """The first stored rows of each key in each run, and which keys have more of them there."""
         for view in self._views:
             yield from view.leading(keys, limit)
+
+    def preceding(self, keys: Int64s, orders: Int64s, limit: int) -> Iterator[Beyond]:
+        """Stored rows of each key right before an order, in each run of an ordered trace."""
+        for view in self._views:
+            yield from view.preceding(keys, orders, limit)
+
+    def following(self, keys: Int64s, orders: Int64s, limit: int) -> Iterator[Beyond]:
+        """Stored rows of each key right after an order, in each run of an ordered trace."""
+        for view in self._views:
+            yield from view.following(keys, orders, limit)
+
+    def sizes(self, keys: Int64s) -> Int64s:
+        """How many rows are stored of each sorted key, in all runs."""
+        found = np.zeros(len(keys), dtype=np.int64)
+        for view in self._views:
+            found += view.sizes(keys)
+        return found
+
+    def between(self, keys: Int64s, low: Int64s, high: Int64s) -> Any:
+        """The arranged rows of an ordered trace in intervals of its order, each of a sorted key.
+
+        The intervals of one key ascend and do not meet.
+        """
+        matches = (m for view in self._views for m in view.between(keys, low, high))
+        return self._gather([match.table.take(pa.array(match.row)) for match in matches])
 
     def probe(self, keys: Int64s) -> tuple[Any, Int64s]:
         """The arranged rows of the sorted, distinct keys, and for each row the key's index."""

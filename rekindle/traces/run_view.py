@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rekindle.traces.arrays import Int64s, ranges
+from rekindle.traces.arrays import IDENTITY, WEIGHT, Booleans, Int64s, integers, ranges
 from rekindle.traces.opened import OpenSegment
 from rekindle.traces.partition import ALL_KEYS, KeyRange, position
 from rekindle.traces.segment import Run, Segment
@@ -28,6 +28,18 @@ class Match(NamedTuple):
     table: Any
     row: Int64s
     probe: Int64s
+
+
+class Beyond(NamedTuple):
+    """Rows of one run next to places: their order and weight, and the place they are next to."""
+
+    probe: Int64s
+    order: Int64s
+    weight: Int64s
+    more: Booleans
+    """For each place, whether the run has more rows of its key on that side."""
+    reached: Int64s
+    """For each place with more of them, the order of the furthest row given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +96,43 @@ class RunView:
                 more = np.flatnonzero(counts > limit)
                 yield Match(opened.table, row, probe + start), more + start
 
+    def between(self, keys: Int64s, low: Int64s, high: Int64s) -> Iterator[Match]:
+        """The rows of each sorted key, in an ordered run, whose order is from `low` to `high`."""
+        for opened, start, end in self._reached(keys):
+            order = integers(opened.table.column(IDENTITY[0]))
+            first, last = _of_key(opened.keys, keys[start:end])
+            left = bisect(order, first, last, low[start:end], "left")
+            counts = bisect(order, left, last, high[start:end], "right") - left
+            if counts.any():
+                probe = np.repeat(np.arange(start, end), counts)
+                yield Match(opened.table, ranges(left, counts), probe)
+
+    def preceding(self, keys: Int64s, orders: Int64s, limit: int) -> Iterator[Beyond]:
+        """At most `limit` rows of each key right before an order, in an ordered run."""
+        for opened, start, end in self._reached(keys):
+            order = integers(opened.table.column(IDENTITY[0]))
+            first, last = _of_key(opened.keys, keys[start:end])
+            right = bisect(order, first, last, orders[start:end], "left")
+            left = np.maximum(first, right - limit)
+            yield _beyond(opened, start, left, right, left > first, left, len(keys))
+
+    def following(self, keys: Int64s, orders: Int64s, limit: int) -> Iterator[Beyond]:
+        """At most `limit` rows of each key right after an order, in an ordered run."""
+        for opened, start, end in self._reached(keys):
+            order = integers(opened.table.column(IDENTITY[0]))
+            first, last = _of_key(opened.keys, keys[start:end])
+            left = bisect(order, first, last, orders[start:end], "right")
+            right = np.minimum(last, left + limit)
+            yield _beyond(opened, start, left, right, right < last, right - 1, len(keys))
+
+    def sizes(self, keys: Int64s) -> Int64s:
+        """How many rows the run has of each sorted key."""
+        found = np.zeros(len(keys), dtype=np.int64)
+        for opened, start, end in self._reached(keys):
+            first, last = _of_key(opened.keys, keys[start:end])
+            found[start:end] = last - first
+        return found
+
     def _reached(self, keys: Int64s) -> Iterator[tuple[OpenSegment, int, int]]:
         """The segments that may hold some of the sorted keys, and which of the keys those are."""
         first, last = (position(keys, bound) for bound in self.key_range)
@@ -131,6 +180,48 @@ def cut(views: Sequence[RunView], low: int, high: int, rows: int) -> int:
 def all_slices(views: Iterable[RunView], low: int, high: int) -> list[Any]:
     """The slices of all views in [low, high)."""
     return [piece for view in views for piece in view.slices(low, high)]
+
+
+def bisect(column: Int64s, low: Int64s, high: Int64s, values: Int64s, side: str) -> Int64s:
+    """Where each value belongs among the ascending rows `low` to `high` of the column.
+
+    >>> column = np.array([1, 3, 3, 0, 3])
+    >>> bisect(column, np.array([0, 3]), np.array([3, 5]), np.array([3, 3]), "left").tolist()
+    [1, 4]
+    """
+    low, high = low.copy(), high.copy()
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        found = column[np.where(open_, middle, 0)]
+        before = found < values if side == "left" else found <= values
+        low = np.where(open_ & before, middle + 1, low)
+        high = np.where(open_ & ~before, middle, high)
+    return low
+
+
+def _of_key(stored: Int64s, keys: Int64s) -> tuple[Int64s, Int64s]:
+    """Where the rows of each key begin and end."""
+    return np.searchsorted(stored, keys, "left"), np.searchsorted(stored, keys, "right")
+
+
+def _beyond(
+    opened: OpenSegment,
+    start: int,
+    left: Int64s,
+    right: Int64s,
+    more: Booleans,
+    furthest: Int64s,
+    places: int,
+) -> Beyond:
+    order = integers(opened.table.column(IDENTITY[0]))
+    weight = integers(opened.table.column(WEIGHT))
+    row = ranges(left, right - left)
+    everywhere = np.zeros(places, dtype=bool)
+    everywhere[start : start + len(left)] = more
+    reached = np.zeros(places, dtype=np.int64)
+    reached[start : start + len(left)] = order[np.where(more, furthest, 0)]
+    probe = np.repeat(np.arange(start, start + len(left)), right - left)
+    return Beyond(probe, order[row], weight[row], everywhere, reached)
 
 
 def _find(stored: Int64s, keys: Int64s) -> tuple[Int64s, Int64s]:

@@ -9,18 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rekindle.calculus.bodies import Measures
 from rekindle.calculus.generators import Explode, ExplodeOuter
 from rekindle.calculus.scalars import Call, Column, Literal
 from rekindle.calculus.schema import Field, Schema
 from rekindle.calculus.terms import (
     Aggregate,
     AggregateFunction,
+    Distance,
     Distinct,
+    Extent,
     Filter,
+    First,
     FlatMap,
     Join,
     Map,
     Measure,
+    Near,
+    Onwards,
+    PerGroup,
     Source,
     Term,
     UnionAll,
@@ -245,3 +252,26 @@ def test_an_error_says_where_and_what(text: str, message: str) -> None:
     with pytest.raises(DefinitionError) as raised:
         parse(text)
     assert raised.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    "extent",
+    [
+        None,
+        First(1, 3),
+        Near(0, 2, 5, Distance.ROWS),
+        Near(2, 0, 1, Distance.VALUES),
+        Onwards(1, 4),
+    ],
+)
+def test_the_extent_of_a_group_parses_back(extent: Extent | None) -> None:
+    body = Measures(Schema.of(x="int"), (Measure("n", AggregateFunction.COUNT, (), "bigint"),))
+    term = PerGroup(T1, (0,), body, extent)
+    assert parse(to_text(term)) == term
+
+
+def test_a_distance_is_of_rows_or_of_values() -> None:
+    body = Measures(Schema.of(x="int"), (Measure("n", AggregateFunction.COUNT, (), "bigint"),))
+    text = to_text(PerGroup(T1, (0,), body, Near(0, 2, 5, Distance.ROWS)))
+    with pytest.raises(DefinitionError, match="a distance, one of rows, values, found 'miles'"):
+        parse(text.replace("rows of", "miles of"))

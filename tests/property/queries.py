@@ -248,6 +248,14 @@ def semi_join(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
     return Query(f"SELECT {text} FROM {left.name} a WHERE {exists}", columns, word)
 
 
+FRAMES = (
+    "ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING",
+    "ROWS UNBOUNDED PRECEDING",
+    "RANGE BETWEEN CURRENT ROW AND CURRENT ROW",
+    "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+)
+
+
 def window(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
     relation = draw(st.sampled_from(relations))
     if not relation.ordered:
@@ -263,8 +271,17 @@ def window(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
         f"count(*) {over}",
         f"max({order}) OVER ({partition})",
         f"cume_dist() {over}",
+        *(f"{function} {over}" for function in (f"lag({order}, 2)", f"lead({order})")),
+        *(f"{function} {over}" for function in ("row_number()", f"first_value({order})")),
+        *(
+            f"{function}({order}) OVER ({partition}ORDER BY {order}{direction} {frame})"
+            for function in ("count", "min")
+            for frame in FRAMES
+        ),
     ]
-    chosen = draw(st.lists(st.sampled_from(functions), min_size=1, max_size=2, unique=True))
+    if relation.type(order).family == "integer":
+        functions += [f"sum({order} % 7) {over}", f"avg({order}) {over}"]
+    chosen = draw(st.lists(st.sampled_from(functions), min_size=1, max_size=3, unique=True))
     text = ", ".join(f"{f} AS w{i}" for i, f in enumerate(chosen))
     kind = "window" if keys else "window over all rows"
     query = f"SELECT {order} AS o0, {text} FROM {relation.name}"

@@ -36,6 +36,18 @@ class CatalystWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class CatalystRunning(CatalystWindow):
+    """The same for functions whose value on a row follows from the row before it.
+
+    `going_on` are the functions once more, over rows that have those of the row before in front of
+    them: in that one `moment` is 0, and the columns of the results hold its values.
+    """
+
+    moment: JavaObject = field(compare=False, repr=False)
+    going_on: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CatalystTop:
     """The rows of the group whose rank in `order` is above `offset` and at most `last`.
 
@@ -62,10 +74,26 @@ def window(
     return CatalystWindow(
         text="window:" + _identity(catalyst, [*(e.child() for e in expressions), *order], inputs),
         schema=_schema([*inputs, *(e.toAttribute() for e in expressions)]),
-        display=", ".join(str(e.child().windowFunction().sql()) for e in expressions),
+        display=_display(expressions),
         expressions=tuple(expressions),
         order=tuple(order),
         inputs=tuple(inputs),
+    )
+
+
+def running(
+    window_: CatalystWindow, shown: int, moment: JavaObject, going_on: Sequence[JavaObject]
+) -> CatalystRunning:
+    """A window whose functions, the first `shown` of which were asked for, can go on."""
+    return CatalystRunning(
+        text="running " + window_.text,
+        schema=window_.schema,
+        display=_display(window_.expressions[:shown]),
+        expressions=window_.expressions,
+        order=window_.order,
+        inputs=window_.inputs,
+        moment=moment,
+        going_on=tuple(going_on),
     )
 
 
@@ -105,6 +133,10 @@ def _identity(
     parts = [fingerprint(catalyst.bind(expression, inputs)) for expression in expressions]
     parts += [type_text(attribute.dataType()) for attribute in inputs]
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:20]
+
+
+def _display(expressions: Sequence[JavaObject]) -> str:
+    return ", ".join(str(e.child().windowFunction().sql()) for e in expressions)
 
 
 def _schema(attributes: Sequence[JavaObject]) -> Schema:

@@ -12,10 +12,12 @@ first sort expression, and rows that the prefix leaves level are sorted by Spark
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rekindle.calculus.terms import First, Map, PerGroup
-from rekindle.frontends.spark_sql import bodies
+from rekindle.calculus.terms import Distance, Extent, First, Map, Near, Onwards, PerGroup
+from rekindle.frontends.spark_sql import bodies, extents
+from rekindle.frontends.spark_sql.extents import Frame, Running, Sight
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
@@ -25,6 +27,7 @@ from rekindle.frontends.spark_sql.jvm import (
     type_text,
     variant_bytes,
 )
+from rekindle.frontends.spark_sql.running import continued
 from rekindle.frontends.spark_sql.translated import Translated
 
 if TYPE_CHECKING:
@@ -182,25 +185,23 @@ def _first(
 ) -> Translated:
     """The rows of rank in (offset, last] of each group, read from the beginning of its order."""
     ordered, first = child, None
-    if last < UNLIMITED and simple_name(rank) != "DenseRank":
-        ordered, first = _with_order(translator, child, order, last)
+    if order and last < UNLIMITED and simple_name(rank) != "DenseRank":
+        ordered = _with_order(translator, child, order)
+        first = First(len(child.attributes), last)
     body = bodies.top(translator.catalyst, rank, order, ordered.attributes, offset, last)
     kept = tuple((str(a.name()), translator.scalar(a, child.attributes)) for a in child.attributes)
     return Translated(Map(PerGroup(ordered.term, keys, body, first), kept), child.attributes)
 
 
 def _with_order(
-    translator: Translator, child: Translated, order: Sequence[JavaObject], rows: int
-) -> tuple[Translated, First | None]:
-    """The rows with the order they are stored in; so many rows at its beginning matter."""
-    if not order:
-        return child, None
+    translator: Translator, child: Translated, order: Sequence[JavaObject]
+) -> Translated:
+    """The rows with one column more: the order that they are stored in."""
     catalyst, attributes = translator.catalyst, child.attributes
     kept = [(str(a.name()), translator.scalar(a, attributes)) for a in attributes]
     value = translator.scalar(prefix(catalyst, order[0]), attributes)
     term = Map(child.term, (*kept, ("order", value)))
-    named = catalyst.attribute("order", "bigint")
-    return Translated(term, (*attributes, named)), First(len(attributes), rows)
+    return Translated(term, (*attributes, catalyst.attribute("order", "bigint")))
 
 
 # ---- windows -----------------------------------------------------------------------------------
@@ -219,30 +220,71 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     width = len(child.attributes)
     order = items(plan.orderSpec())
     keyed, keys = _with_keys(translator, child, items(plan.partitionSpec()))
-    first = None
-    if limited:
-        keyed, first = _with_order(translator, keyed, order, int(below.limit()))
     results = items(plan.windowExpressions())
     for result in results:
         translator.refuse_inner(result)
     expressions, around = _apart(translator.catalyst, results)
-    level = [e for e in expressions if not _sees_ties(e)]
-    ranked = [e for e in expressions if _sees_ties(e)]
+    total = total_order(translator.catalyst, order, child.attributes)
+    parts: list[_Part] = []
+    for ties, used in ((Distance.VALUES, order), (Distance.ROWS, total)):
+        group = [e for e in expressions if _sees_ties(e) is (ties is Distance.ROWS)]
+        if limited and group:
+            parts.append(_Part(group, used, ties, int(below.limit())))
+        elif group:
+            parts += [_Part(e, used, ties, sight) for e, sight in extents.parts(group, used, ties)]
+    place = len(keyed.attributes)
     current = keyed
-    for group, total in ((level, False), (ranked, True)):
-        if group:
-            used = total_order(translator.catalyst, order, child.attributes) if total else order
-            body = bodies.window(translator.catalyst, group, used, current.attributes)
-            current = Translated(
-                PerGroup(current.term, keys, body, first),
-                (*current.attributes, *(e.toAttribute() for e in group)),
-            )
+    if any(part.sight is not None for part in parts):
+        current = _with_order(translator, keyed, total)
+    told: list[JavaObject] = []
+    for part in parts:
+        if part.ties is Distance.ROWS:
+            # Rows that are equal in all columns have places too, the same for every part.
+            part = replace(part, order=[*part.order, *told])
+        current = _windowed(translator.catalyst, current, keys, part, place)
+        match current.term:
+            case PerGroup(extent=Onwards(rows=rows)) if part.ties is Distance.ROWS:
+                told = [ascending(translator.catalyst, current.attributes[rows])]
     output = [*child.attributes[:width], *(result.toAttribute() for result in results)]
     outputs = tuple(
         (str(a.name()), translator.scalar(around.get(a.exprId().id(), a), current.attributes))
         for a in output
     )
     return Translated(Map(current.term, outputs), tuple(output))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Window functions in one order that see alike: so many first rows, or what `extents` says."""
+
+    named: list[JavaObject]
+    order: list[JavaObject]
+    ties: Distance
+    sight: Sight | int | None
+
+
+def _windowed(
+    catalyst: Catalyst, child: Translated, keys: tuple[int, ...], part: _Part, place: int
+) -> Translated:
+    """The rows, whose order stands at a place, with the values of window functions."""
+    attributes, named = child.attributes, part.named
+    extent: Extent | None = None
+    match part.sight:
+        case Frame(before, after, distance):
+            extent = Near(place, before, after, distance)
+        case int(rows):
+            extent = First(place, rows)
+        case Running.RUNNING:
+            made = continued(catalyst, named, part.ties)
+            extent = Onwards(place, len(attributes) + made.rows)
+            named = made.named
+    body = bodies.window(catalyst, named, part.order, attributes)
+    if part.sight is Running.RUNNING:
+        body = bodies.running(body, len(part.named), made.moment, made.going_on)
+    return Translated(
+        PerGroup(child.term, keys, body, extent),
+        (*attributes, *(e.toAttribute() for e in named)),
+    )
 
 
 def _apart(

@@ -17,7 +17,12 @@ from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import RekindleError
-from rekindle.frontends.spark_sql.bodies import CatalystAggregate, CatalystTop, CatalystWindow
+from rekindle.frontends.spark_sql.bodies import (
+    CatalystAggregate,
+    CatalystRunning,
+    CatalystTop,
+    CatalystWindow,
+)
 from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum
@@ -40,6 +45,7 @@ _FORMS: Mapping[str, _Form] = {
     "evaluation": _Form(CatalystEvaluation, (), ("expressions", "results", "inputs")),
     "aggregate": _Form(CatalystAggregate, ("expression",), ("inputs",)),
     "window": _Form(CatalystWindow, (), ("expressions", "order", "inputs")),
+    "running": _Form(CatalystRunning, ("moment",), ("expressions", "order", "inputs", "going_on")),
     "top": _Form(CatalystTop, ("rank",), ("order", "inputs")),
 }
 
