@@ -26,7 +26,6 @@ from rekindle.circuit.nodes import (
     Recur,
     Regroup,
     Routed,
-    Side,
     Table,
     Variable,
     View,
@@ -41,13 +40,13 @@ from rekindle.kernels.aggregate import (
 )
 from rekindle.kernels.arrange import arrange
 from rekindle.kernels.distinct import distinct_change
-from rekindle.kernels.join import ChangeSide, join_batches
 from rekindle.kernels.regroup import MOMENT, touched_groups
 from rekindle.kernels.settle import distinct_at_every_stamp, from_until, groups_at_every_stamp
 from rekindle.kernels.waiting import Turn, Waiting
 from rekindle.spark.plans import (
     Plans,
     accumulators_of,
+    meeting_of,
     merged_column,
     output_columns,
     with_positional_names,
@@ -67,7 +66,6 @@ Elsewhere: TypeAlias = Callable[
     [Mapping[str, pa.Table], Mapping[str, list[pa.Table]], StepResult], dict[str, pa.Table]
 ]
 """Takes a turn of a recursion: from what is due, and what changed before, to what changes."""
-SIDES = {Side.LEFT: ChangeSide.LEFT, Side.RIGHT: ChangeSide.RIGHT}
 
 
 class InlineStep:
@@ -260,7 +258,7 @@ class InlineStep:
             return None
         tables = []
         rows = 0
-        for table in join_batches(change, reader, SIDES[node.change_side]):
+        for table in meeting_of(node).batches(change, reader):
             rows += len(table)
             if self._most_rows is not None and rows > self._most_rows:
                 raise TooLargeError(f"a join of this step gives more than {rows} rows")

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rekindle.traces.arrays import IDENTITY, KEY, Int64s, identity_columns, integers
+from rekindle.traces.between import Slices
 from rekindle.traces.consolidate import (
     Identity,
     consolidate,
@@ -82,6 +83,11 @@ class TraceReader:
         """The first stored rows of each key in each run, and which keys have more of them there."""
         for view in self._views:
             yield from view.leading(keys, limit)
+
+    def within(self, keys: Int64s, low: Int64s, high: Int64s) -> Iterator[Slices]:
+        """For each of the sorted keys its stored rows from `low` to `high`, run by run."""
+        for view in self._views:
+            yield from view.within(keys, low, high)
 
     def probe(self, keys: Int64s) -> tuple[Any, Int64s]:
         """The arranged rows of the sorted, distinct keys, and for each row the key's index."""

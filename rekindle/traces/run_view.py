@@ -1,8 +1,8 @@
 """A run seen as one sorted sequence of rows, limited to a key range.
 
-Binary search on mapped keys finds everything: the rows of given keys (`matches`), a slice of the
-key space (`slices`), or where the next so many rows end (`cut`). Segments outside the range are
-never opened.
+Binary search on mapped keys finds everything: the rows of given keys (`matches`), those of them in
+a range of the trace's order (`within`), a slice of the key space (`slices`), or where the next so
+many rows end (`cut`). Segments outside the range are never opened.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rekindle.traces.arrays import Int64s, ranges
+from rekindle.traces.arrays import IDENTITY, Int64s, integers, ranges
+from rekindle.traces.between import Slices, bounds
 from rekindle.traces.opened import OpenSegment
 from rekindle.traces.partition import ALL_KEYS, KeyRange, position
 from rekindle.traces.segment import Run, Segment
@@ -83,6 +84,16 @@ class RunView:
                 probe = np.repeat(np.arange(len(taken)), taken)
                 more = np.flatnonzero(counts > limit)
                 yield Match(opened.table, row, probe + start), more + start
+
+    def within(self, keys: Int64s, low: Int64s, high: Int64s) -> Iterator[Slices]:
+        """For each of the sorted keys its rows from `low` to `high`, in the order of the trace."""
+        for opened, first, last in self._reached(keys):
+            asked = slice(first, last)
+            order = integers(opened.table.column(IDENTITY[0]))
+            start, end = bounds(opened.keys, order, keys[asked], low[asked], high[asked])
+            probe = np.flatnonzero(start < end)
+            if len(probe):
+                yield Slices(opened.table, start[probe], (end - start)[probe], probe + first)
 
     def _reached(self, keys: Int64s) -> Iterator[tuple[OpenSegment, int, int]]:
         """The segments that may hold some of the sorted keys, and which of the keys those are."""
