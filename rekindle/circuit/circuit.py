@@ -160,7 +160,7 @@ class Circuit:
         shared = share(stream)
         self._forms = {}
         self._integrated = {
-            _by_index(_integrand(stream), index)
+            _by_index(_integrand(stream), index.stored)
             for join in joins(shared)
             for stream, index in zip(join.inputs, self._indexes(join), strict=True)
             if isinstance(stream, Integrate | Delay)
@@ -305,9 +305,9 @@ class Circuit:
         lookup = lookup_of(join, side, self._ranges(applied))
         match against:
             case Delay():
-                moment, kept = Moment.BEFORE, self._indexed(_integrand(against), held)
+                moment, kept = Moment.BEFORE, self._indexed(_integrand(against), held.stored)
             case Integrate():
-                moment, kept = Moment.AFTER, self._indexed(_integrand(against), held)
+                moment, kept = Moment.AFTER, self._indexed(_integrand(against), held.stored)
             case _:
                 moment = Moment.DURING
                 kept = self._add(Routed(self._form(against), held.keys))

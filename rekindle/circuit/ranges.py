@@ -22,6 +22,8 @@ from rekindle.calculus.terms import Join, Range
 from rekindle.circuit.nodes import Lookup, Side
 from rekindle.circuit.stages import Project
 
+MARK = "mark"
+
 
 @dataclass(frozen=True, slots=True)
 class Index:
@@ -32,6 +34,15 @@ class Index:
     order: int | None = None
 
     @property
+    def stored(self) -> Index:
+        """What the side's integral is arranged by: marks are kept where it is ordered by one.
+
+        Where no range is looked up in it, any arrangement by the keys will do, and the marks are
+        those of the change alone.
+        """
+        return Index(self.keys) if self.order is None else self
+
+    @property
     def text(self) -> str:
         keys, marks = (", ".join(s.text for s in each) for each in (self.keys, self.marks))
         return f"{keys}; {marks}; {self.order}"
@@ -39,7 +50,8 @@ class Index:
     def marked(self, schema: Schema) -> Project:
         """The stage that appends the marks to rows of a schema."""
         columns = [(f.name, Column(i, f.type, f.nullable)) for i, f in enumerate(schema)]
-        return Project((*columns, *((f"mark{i}", mark) for i, mark in enumerate(self.marks))))
+        marks = [(f"{MARK} {i}", mark) for i, mark in enumerate(self.marks)]
+        return Project((*columns, *marks))
 
     def column(self, mark: Scalar, width: int) -> int:
         """Where a mark stands in rows that had `width` columns before it was appended."""

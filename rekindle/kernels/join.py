@@ -14,7 +14,7 @@ which binary search finds; the caller re-checks the condition that the range was
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, integers, ranges, single_chunk
-from rekindle.traces.between import HIGHEST, LOWEST
+from rekindle.traces.between import HIGHEST, LOWEST, Slices
 from rekindle.traces.consolidate import key_starts
 from rekindle.traces.reader import TraceReader
 
@@ -41,7 +41,8 @@ class ChangeSide(Enum):
 class Span:
     """Which rows of its key a row of the change meets: those from `low` to `high` in order.
 
-    Both are bigint columns of the change; an end without a column is open.
+    Both are bigint columns of the change; an end without a column is open. The rows that stand at
+    the very last place have none of their own and are met by every row.
     """
 
     low: str | None
@@ -155,12 +156,21 @@ def _by_range(change: Any, reader: TraceReader, span: Span, rows: int) -> Iterat
         np.full(len(keys), end) if name is None else integers(change.column(name))
         for name, end in ((span.low, LOWEST), (span.high, HIGHEST))
     )
-    for table, start, count, probe in reader.within(keys, low, high):
-        ends = np.cumsum(count)
+    yield from _sliced(reader.within(keys, low, high), rows)
+    closed = np.flatnonzero(high != HIGHEST)
+    last = np.full(len(closed), HIGHEST)
+    for in_change, table, in_trace in _sliced(reader.within(keys[closed], last, last), rows):
+        yield closed[in_change], table, in_trace
+
+
+def _sliced(found: Iterable[Slices], rows: int) -> Iterator[Pairs]:
+    """The pairs of slices, at most `rows` at a time."""
+    for table, start, length, probe in found:
+        ends = np.cumsum(length)
         for first in range(0, int(ends[-1]), rows):
             pair = np.arange(first, min(first + rows, int(ends[-1])))
             asked = np.searchsorted(ends, pair, side="right")
-            yield probe[asked], table, start[asked] + pair - (ends - count)[asked]
+            yield probe[asked], table, start[asked] + pair - (ends - length)[asked]
 
 
 def _payload(schema: Any) -> list[Any]:
