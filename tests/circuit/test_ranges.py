@@ -99,7 +99,8 @@ def test_an_index_is_shared_by_joins_that_look_up_alike_and_by_no_others() -> No
     again = BETWEEN.replace(WITHIN, f"{residual} find{WITHIN.partition(' find')[2]}")
     shared = _circuit(BETWEEN, again)
     assert len(_arrangements(shared)) == 2
-    apart = _circuit(BETWEEN, BETWEEN.replace("from $2:bigint! to $3", "to $3"))
+    other = BETWEEN.replace("find right $2:bigint! to $1", "find right $3:bigint! from $1")
+    apart = _circuit(BETWEEN, other)
     assert len(_arrangements(apart)) == 3
 
 
