@@ -234,7 +234,7 @@ def test_a_comparison_that_fails_fails_as_in_spark(db: Database) -> None:
         with pytest.raises(RekindleError, match=r"(?i)overflow"):
             db.sql(f"INSERT INTO b{i} VALUES (3)")
     db.sql("CREATE TABLE c (y INT)")
-    db.create_view("w", "SELECT y, id FROM c JOIN range(9) ON y - 5 < id AND id <= y")
+    db.create_view("w", "SELECT y, id FROM c JOIN range(9) ON y - 5 < id")
     with pytest.raises(RekindleError, match=r"(?i)overflow"):
         db.sql("INSERT INTO c VALUES (-2147483648), (NULL)")
     db.sql("INSERT INTO c VALUES (3), (4), (NULL)")

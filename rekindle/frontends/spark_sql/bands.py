@@ -14,7 +14,8 @@ between a.t and a.t plus five minutes.
 A pair outside the range is not compared, so a comparison that fails must not put one there. An end
 that cannot be computed leaves its range open. A row whose place cannot be computed, or whose sum
 wraps around, stands at `UNPLACED`, where every range finds it (`kernels.join`). Either way the
-condition is evaluated on the pair, and fails as it would in Spark.
+condition is evaluated on the pair, and fails as it would in Spark, unless another conjunct leaves
+the pair out: in which order Spark looks at conjuncts is its own choice.
 """
 
 from __future__ import annotations
