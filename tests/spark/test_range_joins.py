@@ -294,6 +294,33 @@ def test_only_the_range_is_read(warehouse: str, spark: SparkSession) -> None:
             assert read and max(read.values()) < 100, (statement, read)
         db.sql("UPDATE b SET hi = hi + 2 WHERE n = 19996")
         db.check("v")
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.sql("INSERT INTO b VALUES (-7, 9000, 9001)")
+        assert db.last_step is not None
+        ran = [db._engine.circuit.nodes[key] for key in db.last_step.nodes]
+        assert any(isinstance(node, HalfJoin) and node.lookup is not None for node in ran)
+        db.check("v")
+
+
+def test_a_range_inside_a_recursion(db: Database) -> None:
+    """There the rows of a key are all compared; outside of it, the range is looked up."""
+    db.sql("CREATE TABLE a (x INT)")
+    db.sql("CREATE TABLE b (y INT, z INT)")
+    db.create_view(
+        "v",
+        "WITH RECURSIVE r AS (SELECT x FROM a UNION ALL SELECT p.y FROM r JOIN "
+        "(SELECT b.y, c.z FROM b JOIN b c ON b.y < c.z AND b.y > c.z - 4) p "
+        "ON p.y > r.x AND p.y <= r.x + 2) SELECT x FROM r",
+    )
+    assert len(_lookups(db)) == 2
+    for statement in (
+        "INSERT INTO b VALUES (1, 2), (3, 4), (5, 6), (8, 9), (NULL, 3)",
+        "INSERT INTO a VALUES (0), (0), (NULL)",
+        "DELETE FROM b WHERE y = 3",
+        "INSERT INTO b VALUES (2, 3), (4, 5)",
+    ):
+        db.sql(statement)
+        _agree(db)
 
 
 # ---- what is found -------------------------------------------------------------------------------
