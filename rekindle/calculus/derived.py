@@ -140,7 +140,14 @@ def _with_match(left: Source, right: Source, condition: Condition, read: Sequenc
     in_left = set(_left_references(condition)) & set(range(width)) | set(read)
     ours = _masked(_filtered(left, condition.left_predicate), in_left)
     theirs = _masked(_filtered(right, condition.right_predicate), in_right)
-    pairs = Join(ours, theirs, condition.left_keys, condition.right_keys, condition.residual)
+    pairs = Join(
+        ours,
+        theirs,
+        condition.left_keys,
+        condition.right_keys,
+        condition.residual,
+        condition.band,
+    )
     kept = [(left.schema.names[i], Column(i, *_type_of(left, i))) for i in read]
     return Map(pairs, tuple(kept) or (_ONE,))
 
@@ -152,7 +159,8 @@ def _residual_references(condition: Condition) -> frozenset[int]:
 def _masked(term: Term, needed: set[int]) -> Term:
     """The distinct values of the needed columns, in their places; the other columns are NULL.
 
-    A residual is opaque and reads columns by their places, so those stay as they are.
+    A residual is opaque and reads columns by their places, so those stay as they are. A band reads
+    what the residual reads.
     """
     outputs: list[Named] = []
     for i, field in enumerate(term.schema):
@@ -180,9 +188,9 @@ def _filtered(term: Term, predicate: Scalar | None) -> Term:
 
 def _outer_join(term: OuterJoin) -> Term:
     left, right = Source(LEFT, term.left.schema), Source(RIGHT, term.right.schema)
-    inner = Join(left, right, term.left_keys, term.right_keys, term.residual)
+    inner = Join(left, right, term.left_keys, term.right_keys, term.residual, term.band)
     nulls_right = tuple((f.name, Literal(None, f.type)) for f in right.schema)
-    condition = Condition(term.left_keys, term.right_keys, term.residual)
+    condition = Condition(term.left_keys, term.right_keys, term.residual, band=term.band)
     alone: Term = SemiJoin(left, right, (condition,), Answer.UNMATCHED)
     parts: list[Term] = [inner, Map(alone, (*_kept(left.schema), *nulls_right))]
     if term.padded is Padded.BOTH:
@@ -209,6 +217,7 @@ def _right_alone(term: OuterJoin, left: Source, right: Source) -> Term:
         term.left_keys,
         term.right_keys,
         term.residual,
+        term.band,
     )
     read = sorted(in_right)
     kept = [(right.schema.names[i], Column(width + i, *_type_of(right, i))) for i in read]

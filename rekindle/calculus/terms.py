@@ -231,11 +231,64 @@ class Negate:
 
 
 @dataclass(frozen=True, slots=True)
+class Range:
+    """Where the rows of one side stand that a row of the other side can match.
+
+    All three are bigints that are never NULL: `place` of a row that is looked for, `low` and `high`
+    of the row that it is looked for by. A pair on which the join's residual is true has
+    low ≤ place ≤ high. The converse need not hold.
+    """
+
+    place: Scalar
+    low: Scalar | None
+    high: Scalar | None
+
+    @property
+    def ends(self) -> tuple[Scalar, ...]:
+        return tuple(end for end in (self.low, self.high) if end is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The ranges that the rows of either side can be found in; they say nothing new of a join.
+
+    `left` is about the rows of the left side, looked for by those of the right, `right` about the
+    rows of the right side.
+    """
+
+    left: Range | None = None
+    right: Range | None = None
+
+
+def _check_band(band: Band | None, residual: Scalar | None, left: int, right: int) -> None:
+    if band is None:
+        return
+    if residual is None:
+        raise DefinitionError("a join without a condition has no ranges")
+    if band.left is None and band.right is None:
+        raise DefinitionError("a band needs a range on one side at least")
+    for range_, own, other in ((band.left, left, right), (band.right, right, left)):
+        if range_ is None:
+            continue
+        if not range_.ends:
+            raise DefinitionError("a range needs an end", detail=range_.place.text)
+        _check_references(range_.place, own, "the place of a range")
+        for end in range_.ends:
+            _check_references(end, other, "the end of a range")
+        for scalar in (range_.place, *range_.ends):
+            if scalar.type != "bigint" or scalar.nullable:
+                raise DefinitionError(
+                    "a range is one of bigints that are never NULL", detail=scalar.text
+                )
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
     """⋈: pairs of rows with equal keys on which `residual`, if there is one, is true.
 
     Keys are compared as SQL's `=` compares: a NULL key matches nothing. No keys at all make a
-    product. The residual reads the left columns, then the right ones.
+    product. The residual reads the left columns, then the right ones; `band` says where the rows
+    on which it can be true are to be found.
     """
 
     left: Term
@@ -243,6 +296,7 @@ class Join:
     left_keys: tuple[Scalar, ...]
     right_keys: tuple[Scalar, ...]
     residual: Scalar | None = None
+    band: Band | None = None
 
     linearity = Linearity.BILINEAR
     positivity = Positivity.POSITIVE
@@ -260,6 +314,7 @@ class Join:
             _check_references(key, len(self.right.schema), "a right join key")
         if self.residual is not None:
             _check_predicate(self.residual, len(self.schema), "a join condition")
+        _check_band(self.band, self.residual, len(self.left.schema), len(self.right.schema))
 
     @property
     def children(self) -> tuple[Term, ...]:
@@ -288,6 +343,7 @@ class Condition:
     residual: Scalar | None = None
     left_predicate: Scalar | None = None
     right_predicate: Scalar | None = None
+    band: Band | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +372,7 @@ class SemiJoin:
             ):
                 if predicate is not None:
                     _check_predicate(predicate, width, "a join condition")
+            _check_band(condition.band, condition.residual, left, right)
 
     @property
     def children(self) -> tuple[Term, ...]:
@@ -345,12 +402,13 @@ class OuterJoin:
     right_keys: tuple[Scalar, ...]
     residual: Scalar | None
     padded: Padded
+    band: Band | None = None
 
     linearity = Linearity.DERIVED
     positivity = Positivity.POSITIVE
 
     def __post_init__(self) -> None:
-        Join(self.left, self.right, self.left_keys, self.right_keys, self.residual)
+        Join(self.left, self.right, self.left_keys, self.right_keys, self.residual, self.band)
 
     @property
     def children(self) -> tuple[Term, ...]:

@@ -17,16 +17,18 @@ The grammar of a line, where `!` after a type means that NULL cannot occur:
     filter SCALAR
     flatmap [keep POSITION, ...] generate GENERATOR
     union | negate | distinct
-    join [on SCALAR = SCALAR, ...] [where SCALAR]
+    join [on SCALAR = SCALAR, ...] [where SCALAR] [BAND]
     semijoin ANSWER CONDITION [or CONDITION ...]
-    outerjoin PADDED [on SCALAR = SCALAR, ...] [where SCALAR]
+    outerjoin PADDED [on SCALAR = SCALAR, ...] [where SCALAR] [BAND]
     aggregate [by NAME = SCALAR, ...] [compute MEASURE, ...] [merge SCALAR]
     pergroup [by POSITION, ...] [EXTENT] BODY
     triggered over COUNT
 
 The inputs of `triggered` are its meaning, that many leaves, and then its triggers.
 
-    CONDITION  always [on SCALAR = SCALAR, ...] [where SCALAR] [left SCALAR] [right SCALAR]
+    CONDITION  always [on SCALAR = SCALAR, ...] [where SCALAR] [left SCALAR] [right SCALAR] [BAND]
+    BAND       [find left SCALAR ENDS] [find right SCALAR ENDS]
+    ENDS       [from SCALAR] [to SCALAR]
     EXTENT     first COUNT of POSITION | near COUNT COUNT rows of POSITION
                | near COUNT COUNT values of POSITION | onwards of POSITION counted by POSITION
     BODY       measures (NAME: TYPE, ...) compute MEASURE, ... | body @0
@@ -58,6 +60,7 @@ from rekindle.calculus.terms import (
     Aggregate,
     AggregateFunction,
     Answer,
+    Band,
     Body,
     Condition,
     Constant,
@@ -78,6 +81,7 @@ from rekindle.calculus.terms import (
     OuterJoin,
     Padded,
     PerGroup,
+    Range,
     SemiJoin,
     Source,
     Term,
@@ -166,13 +170,14 @@ class _Printer:
             case Negate():
                 return "negate"
             case Join():
-                return _words("join", *self.pairs(term.left_keys, term.right_keys, term.residual))
+                pairs = self.pairs(term.left_keys, term.right_keys, term.residual)
+                return _words("join", *pairs, self.band(term.band))
             case SemiJoin():
                 alternatives = " or ".join(map(self.condition, term.conditions))
                 return _words("semijoin", term.answer.value, alternatives)
             case OuterJoin():
                 pairs = self.pairs(term.left_keys, term.right_keys, term.residual)
-                return _words("outerjoin", term.padded.value, *pairs)
+                return _words("outerjoin", term.padded.value, *pairs, self.band(term.band))
             case Distinct():
                 return _words("distinct", "stamped" * term.stamped)
             case Aggregate():
@@ -218,6 +223,21 @@ class _Printer:
             *self.pairs(condition.left_keys, condition.right_keys, condition.residual),
             self.optional("left", condition.left_predicate),
             self.optional("right", condition.right_predicate),
+            self.band(condition.band),
+        )
+
+    def band(self, band: Band | None) -> str:
+        if band is None:
+            return ""
+        return _words(self.range("left", band.left), self.range("right", band.right))
+
+    def range(self, side: str, range_: Range | None) -> str:
+        if range_ is None:
+            return ""
+        return _words(
+            f"find {side} {self.scalar(range_.place)}",
+            self.optional("from", range_.low),
+            self.optional("to", range_.high),
         )
 
     def body(self, body: Body) -> str:
@@ -481,8 +501,22 @@ class _Line:
         self.require("always")
         left, right = self.keys()
         return Condition(
-            left, right, self.optional("where"), self.optional("left"), self.optional("right")
+            left,
+            right,
+            self.optional("where"),
+            self.optional("left"),
+            self.optional("right"),
+            self.band(),
         )
+
+    def band(self) -> Band | None:
+        left, right = self.range("left"), self.range("right")
+        return None if left is None and right is None else Band(left, right)
+
+    def range(self, side: str) -> Range | None:
+        if not self.accept(f"find {side}"):
+            return None
+        return Range(self.scalar(), self.optional("from"), self.optional("to"))
 
     def conditions(self) -> tuple[Condition, ...]:
         found = [self.condition()]
@@ -602,8 +636,8 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
             return 1, Negate
         case "join":
             lefts, rights = line.keys()
-            residual = line.optional("where")
-            return 2, lambda left, right: Join(left, right, lefts, rights, residual)
+            residual, band = line.optional("where"), line.band()
+            return 2, lambda left, right: Join(left, right, lefts, rights, residual, band)
         case "semijoin":
             answer = line.one_of(Answer, "an answer")
             conditions = line.conditions()
@@ -611,8 +645,10 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
         case "outerjoin":
             padded = line.one_of(Padded, "the padded sides")
             lefts, rights = line.keys()
-            residual = line.optional("where")
-            return 2, lambda left, right: OuterJoin(left, right, lefts, rights, residual, padded)
+            residual, band = line.optional("where"), line.band()
+            return 2, lambda left, right: OuterJoin(
+                left, right, lefts, rights, residual, padded, band
+            )
         case "distinct":
             everywhere = line.accept("stamped")
             return 1, lambda child: Distinct(child, everywhere)

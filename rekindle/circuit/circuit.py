@@ -26,6 +26,7 @@ from rekindle.calculus.terms import (
     Join,
     Map,
     Negate,
+    Range,
     Source,
     Term,
     UnionAll,
@@ -51,6 +52,7 @@ from rekindle.circuit.nodes import (
     fingerprint,
     is_arranged_by,
 )
+from rekindle.circuit.ranges import Index, index_of, lookup_of, worthwhile
 from rekindle.circuit.stages import (
     Branch,
     Finish,
@@ -92,7 +94,7 @@ class Circuit:
     names: dict[str, str] = field(default_factory=dict)
     _forms: dict[int, LinearForm] = field(default_factory=dict, repr=False)
     _integrated: set[tuple[int, str]] = field(default_factory=set, repr=False)
-    """The streams that joins of the view read an integral of, each with the join's key."""
+    """The streams that joins of the view read an integral of, each with the join's index."""
     _variables: dict[str, str] = field(default_factory=dict, repr=False)
     _scopes: dict[str, Scope] | None = field(default=None, repr=False)
 
@@ -158,10 +160,10 @@ class Circuit:
         shared = share(stream)
         self._forms = {}
         self._integrated = {
-            _by_key(_integrand(side), keys)
+            _by_index(_integrand(stream), index.stored)
             for join in joins(shared)
-            for side, keys in _sides(join)
-            if isinstance(side, Integrate | Delay)
+            for stream, index in zip(join.inputs, self._indexes(join), strict=True)
+            if isinstance(stream, Integrate | Delay)
         }
         return self._form(shared)
 
@@ -278,7 +280,7 @@ class Circuit:
             case UnionAll():
                 return self._sum(inputs)
             case Join():
-                return self._half_join(operator, *inputs)
+                return self._half_join(Apply(operator, inputs), operator)
             case (
                 Source()
                 | terms.Constant()
@@ -293,31 +295,61 @@ class Circuit:
                 raise RekindleError(f"{type(operator).__name__} cannot be applied to a change")
         assert_never(operator)
 
-    def _half_join(self, join: Join, left: Stream, right: Stream) -> LinearForm:
+    def _half_join(self, applied: Apply, join: Join) -> LinearForm:
         """I(a) ⋈ Δb, Δa ⋈ z⁻¹(I(b)), or Δa ⋈ Δb."""
+        left, right = applied.inputs
         side = Side.RIGHT if isinstance(left, Integrate | Delay) else Side.LEFT
-        ours, theirs = (left, join.left_keys), (right, join.right_keys)
-        (change, keys), (against, other) = (ours, theirs) if side is Side.LEFT else (theirs, ours)
-        form = self._form(_integrand(against))
+        ours, theirs = self._indexes(applied)
+        both = (left, ours), (right, theirs)
+        (change, index), (against, held) = both if side is Side.LEFT else reversed(both)
+        lookup = lookup_of(join, side, self._ranges(applied))
         match against:
             case Delay():
-                moment, held = Moment.BEFORE, self._arranged(form, other)
+                moment, kept = Moment.BEFORE, self._indexed(_integrand(against), held.stored)
             case Integrate():
-                moment, held = Moment.AFTER, self._arranged(form, other)
+                moment, kept = Moment.AFTER, self._indexed(_integrand(against), held.stored)
             case _:
-                moment, held = Moment.DURING, self._add(Routed(form, other))
+                moment = Moment.DURING
+                kept = self._add(Routed(self._form(against), held.keys))
         node = HalfJoin(
-            change=self._by(change, keys),
-            against=held,
+            change=self._by(change, index),
+            against=kept,
             moment=moment,
             change_side=side,
             schema=join.schema,
+            left_width=len(join.left.schema),
+            lookup=lookup,
         )
         match_ = Match(join.left_keys, join.right_keys, join.residual, len(join.left.schema))
         branch = Branch(self._add(node), join.schema)
         if join.left_keys or join.residual is not None:
             branch = branch.then(match_)
         return LinearForm((branch,), join.schema)
+
+    def _ranges(self, applied: Apply) -> dict[Side, Range]:
+        """The ranges that the halves of a join look up; none where two changes meet."""
+        join = applied.operator
+        assert isinstance(join, Join)
+        if not any(isinstance(stream, Integrate | Delay) for stream in applied.inputs):
+            return {}
+        sides = zip(Side, applied.inputs, (join.left_keys, join.right_keys), strict=True)
+        unique = [
+            side for side, stream, keys in sides if keys and self._holds(_integrand(stream), keys)
+        ]
+        return worthwhile(join, unique)
+
+    def _indexes(self, applied: Apply) -> tuple[Index, Index]:
+        """What the left and the right side of a join are arranged by."""
+        join, ranges = applied.operator, self._ranges(applied)
+        assert isinstance(join, Join)
+        return index_of(join, Side.LEFT, ranges), index_of(join, Side.RIGHT, ranges)
+
+    def _holds(self, stream: Stream, keys: tuple[Scalar, ...]) -> bool:
+        """Is the stream that of a table whose primary key the keys are?"""
+        if not isinstance(stream, Input) or not isinstance(stream.source, Source):
+            return False
+        node = self.nodes.get(self.names.get(stream.source.name, ""))
+        return isinstance(node, Table) and is_arranged_by(node, keys)
 
     def _update(self, operator: Term, change: Stream) -> LinearForm:
         form = self._form(change)
@@ -354,12 +386,22 @@ class Circuit:
             given = self._add(node.kept)
         return LinearForm((Branch(given, node.schema),), node.schema)
 
-    def _by(self, change: Stream, keys: tuple[Scalar, ...]) -> str:
-        """A change by a join's key: kept where a join reads its integral, else routed only."""
-        form = self._form(change)
-        if _by_key(change, keys) in self._integrated:
-            return self._arranged(form, keys)
-        return self._provided(form, keys) or self._add(Routed(form, keys))
+    def _by(self, change: Stream, index: Index) -> str:
+        """A change by a join's index: kept where a join reads its integral, else routed only."""
+        if _by_index(change, index) in self._integrated:
+            return self._indexed(change, index)
+        form = self._marked(change, index)
+        return self._provided(form, index.keys) or self._add(Routed(form, index.keys))
+
+    def _indexed(self, stream: Stream, index: Index) -> str:
+        """The node whose trace is the stream's integral by a join's index."""
+        order = None if index.order is None else len(self._form(stream).schema) + index.order
+        return self._arranged(self._marked(stream, index), index.keys, order=order)
+
+    def _marked(self, stream: Stream, index: Index) -> LinearForm:
+        """The stream's rows with the marks of an index."""
+        form = self._form(stream)
+        return form.then(index.marked(form.schema)) if index.marks else form
 
     def _arranged(
         self,
@@ -388,15 +430,8 @@ class Circuit:
         return node.id if serves else None
 
 
-def _sides(join: Apply) -> tuple[tuple[Stream, tuple[Scalar, ...]], ...]:
-    """The two inputs of a join with their keys."""
-    assert isinstance(join.operator, Join)
-    left, right = join.inputs
-    return (left, join.operator.left_keys), (right, join.operator.right_keys)
-
-
-def _by_key(stream: Stream, keys: tuple[Scalar, ...]) -> tuple[int, str]:
-    return id(stream), ", ".join(key.text for key in keys)
+def _by_index(stream: Stream, index: Index) -> tuple[int, str]:
+    return id(stream), index.text
 
 
 def _integrand(stream: Stream) -> Stream:

@@ -35,7 +35,7 @@ from rekindle.circuit.nodes import (
 MARGIN = 1.5
 """How much dearer following must look before a part is rebuilt: both are estimates."""
 GROUP_ROWS = 4
-"""Rows that a touched group is taken to have where nothing is known."""
+"""Rows that a touched group, or a range with two ends, is taken to have where nothing is known."""
 
 
 class Course(enum.Enum):
@@ -81,6 +81,7 @@ def parts(
     `stored` gives the rows of every node that keeps an integral, `fanouts` the rows that a join
     gave for each row of the change when it last ran.
     """
+    fanouts = _with_expected(circuit, stored, fanouts)
     stored = _with_passing(circuit, stored, fanouts)
     reached = _reached(circuit, changes)
     moved = {key: size.rows for key, size in changes.items()}
@@ -103,6 +104,24 @@ def parts(
                 int(rebuild) if before else max(rebuild, sum(follow.values())),
             )
         )
+    return found
+
+
+def _with_expected(
+    circuit: Circuit, stored: Mapping[str, int], fanouts: Mapping[str, float]
+) -> dict[str, float]:
+    """Beside what was measured, what joins without a key give for a row: all rows, or a range."""
+    found = dict(fanouts)
+    for node in circuit.nodes.values():
+        if not isinstance(node, HalfJoin) or node.id in found:
+            continue
+        against = circuit.nodes[node.against]
+        if isinstance(against, Arrangement) and against.keys == ():
+            rows = float(stored.get(against.id, 0))
+            if node.lookup is not None:
+                two_ends = None not in (node.lookup.low, node.lookup.high)
+                rows = min(rows, GROUP_ROWS) if two_ends else rows / 2
+            found[node.id] = rows
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from rekindle.calculus.scalars import Scalar
@@ -35,7 +35,8 @@ from rekindle.circuit.nodes import (
     Variable,
     View,
 )
-from rekindle.circuit.stages import Branch, Generate, LinearForm, Where
+from rekindle.circuit.ranges import MARK
+from rekindle.circuit.stages import Branch, Generate, LinearForm, Project, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +304,7 @@ class _Describer:
                     return f"bilinear: change of {change} against the change of {against}"
                 return (
                     f"bilinear: change of {change} against the integral of {against} "
-                    f"{node.moment.value} this step"
+                    f"{node.moment.value} this step{self.range_words(node)}"
                 )
             case Deduplicate():
                 return "per key: H(i, d) on the changed rows"
@@ -333,6 +334,12 @@ class _Describer:
                 assert_never(node)
 
     def why(self, node: Node) -> str:
+        if isinstance(node, HalfJoin) and node.lookup is not None:
+            return (
+                "a product is linear in each side: only pairs with a changed row are computed, and "
+                "the stored rows that it can match are a range of their order, found by binary "
+                "search"
+            )
         if isinstance(node, HalfJoin) and not self.keys(node):
             return (
                 "a product is linear in each side, but there is no key to look up by: each "
@@ -401,7 +408,23 @@ class _Describer:
     def key_words(self, node: Arrangement | Routed) -> str:
         if node.keys is None:
             return "by the whole row"
-        return f"by {', '.join(self.keys(node))}" if node.keys else "without a key"
+        words = f"by {', '.join(self.keys(node))}" if node.keys else "without a key"
+        if node.order is None or not node.schema.names[node.order].startswith(MARK):
+            return words
+        return f"{words}, in the order of {_mark(node, node.order)}"
+
+    def range_words(self, node: HalfJoin) -> str:
+        """Which of the stored rows a join looks up, where that is a range of them."""
+        if node.lookup is None:
+            return ""
+        against, change = (self.circuit.nodes[key] for key in (node.against, node.change))
+        assert isinstance(against, Arrangement) and against.order is not None
+        assert isinstance(change, Arrangement | Routed)
+        words = f", where {_mark(against, against.order)} is in the range"
+        for word, column in (("from", node.lookup.low), ("to", node.lookup.high)):
+            if column is not None:
+                words += f" {word} {_mark(change, column)}"
+        return words
 
     def reference(self, key: str) -> str:
         return f"{self.name(key)} [{self.numbers[key]}]"
@@ -450,6 +473,14 @@ class _Describer:
 
 def _named(keys: Iterable[Scalar] | None, schema: Schema) -> tuple[str, ...]:
     return schema.names if keys is None else tuple(scalar_words(key, schema) for key in keys)
+
+
+def _mark(node: Arrangement | Routed, position: int) -> str:
+    """What a mark of the node's rows was computed from, in the last stage before it."""
+    branch = node.form.branches[0]
+    *before, last = branch.stages
+    assert isinstance(last, Project)
+    return scalar_words(last.outputs[position][1], replace(branch, stages=tuple(before)).output)
 
 
 def _body(node: Regroup) -> str:

@@ -153,11 +153,24 @@ class Routed:
         return self.form.schema
 
 
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The rows of its key that a changed row meets: those whose order is from `low` to `high`.
+
+    Both are columns of the change; an end without a column is open.
+    """
+
+    low: int | None
+    high: int | None
+
+
 @dataclass(frozen=True)
 class HalfJoin:
     """A product of a change and an integral: Δa ⋈ z⁻¹(I(b)), I(a) ⋈ Δb.
 
-    A join's change is the sum of two of them. With the moment `during` it is Δa ⋈ Δb.
+    A join's change is the sum of two of them. With the moment `during` it is Δa ⋈ Δb. What it reads
+    may have columns after those of the join's inputs, by which ranges are found; the left input
+    has `left_width` of its own.
     """
 
     change: str
@@ -165,14 +178,22 @@ class HalfJoin:
     moment: Moment
     change_side: Side
     schema: Schema
+    left_width: int
+    lookup: Lookup | None = None
 
     linearity = Linearity.BILINEAR
 
     @cached_property
     def id(self) -> str:
+        ends = () if self.lookup is None else (f"{self.lookup.low} to {self.lookup.high}",)
         return "join-" + fingerprint(
-            "join", self.change, self.against, self.moment.value, self.change_side.value
+            "join", self.change, self.against, self.moment.value, self.change_side.value, *ends
         )
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """How many columns of the left and of the right rows the pairs have."""
+        return self.left_width, len(self.schema) - self.left_width
 
     @property
     def inputs(self) -> tuple[str, ...]:

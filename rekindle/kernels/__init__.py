@@ -20,7 +20,7 @@ from rekindle.kernels.aggregate import (
 )
 from rekindle.kernels.arrange import arrange
 from rekindle.kernels.distinct import distinct_change
-from rekindle.kernels.join import ChangeSide, join_batches, join_change
+from rekindle.kernels.join import ChangeSide, Meeting, Span, join_batches, join_change
 from rekindle.kernels.moments import Comoments, Moments
 from rekindle.kernels.sums import (
     AverageDecimal,
@@ -44,8 +44,10 @@ __all__ = [
     "CountNonNull",
     "CountRows",
     "Extreme",
+    "Meeting",
     "Moments",
     "Overflow",
+    "Span",
     "SumDecimal",
     "SumDouble",
     "SumInteger",

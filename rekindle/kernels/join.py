@@ -7,11 +7,15 @@ decides which integral includes this step's change.
 Equal hashes are paired here; the caller re-checks the key columns themselves. The output is not
 consolidated. A hot key multiplies, so `join_batches` bounds the rows of each output table; what it
 holds besides is the row numbers of one segment's matches.
+
+Where the trace is ordered, a row of the change may meet only a range of its key's rows (`Span`),
+which binary search finds; the caller re-checks the condition that the range was made from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -19,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, integers, ranges, single_chunk
+from rekindle.traces.between import HIGHEST, LOWEST, Slices
 from rekindle.traces.consolidate import key_starts
 from rekindle.traces.reader import TraceReader
 
@@ -32,12 +37,89 @@ class ChangeSide(Enum):
     RIGHT = "r"
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which rows of its key a row of the change meets: those from `low` to `high` in order.
+
+    Both are bigint columns of the change; an end without a column is open. The rows that stand at
+    the very last place have none of their own and are met by every row.
+    """
+
+    low: str | None
+    high: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """How a change meets a trace: on which side it is, and which rows and columns are paired.
+
+    `widths` are the numbers of columns that the left and the right rows give, where they have more:
+    those by which ranges are found.
+    """
+
+    side: ChangeSide = ChangeSide.LEFT
+    span: Span | None = None
+    widths: tuple[int, int] | None = None
+
+    def schema(self, change: Any, trace: Any) -> Any:
+        """The schema of the output: `_weight`, then the left and the right payload."""
+        ours, theirs = self._payloads(change, trace)
+        left, right = (ours, theirs) if self.side is ChangeSide.LEFT else (theirs, ours)
+        return pa.schema(
+            [
+                pa.field(WEIGHT, pa.int64()),
+                *(pa.field(f"l{i}", field.type) for i, field in enumerate(left)),
+                *(pa.field(f"r{i}", field.type) for i, field in enumerate(right)),
+            ]
+        )
+
+    def _payloads(self, change: Any, trace: Any) -> tuple[list[Any], list[Any]]:
+        """The fields that the change and the trace give."""
+        ours, theirs = _payload(change), _payload(trace)
+        if self.widths is None:
+            return ours, theirs
+        left, right = self.widths
+        if self.side is ChangeSide.LEFT:
+            return ours[:left], theirs[:right]
+        return ours[:right], theirs[:left]
+
+    def batches(self, change: Any, reader: TraceReader, rows: int = BATCH_ROWS) -> Iterator[Any]:
+        """The pairs in tables of about `rows` rows.
+
+        Columns: `_weight`, the left payload as `l0`.., the right payload as `r0`...
+        """
+        if not len(change):
+            return
+        schema = self.schema(change.schema, reader.layout.schema)
+        ours, theirs = (
+            [field.name for field in fields]
+            for fields in self._payloads(change.schema, reader.layout.schema)
+        )
+        found = _by_key(change, reader, rows)
+        if self.span is not None:
+            found = _by_range(change, reader, self.span, rows)
+        for in_change, table, in_trace in found:
+            weights = (
+                integers(change.column(WEIGHT))[in_change]
+                * integers(table.column(WEIGHT))[in_trace]
+            )
+            both = [
+                [single_chunk(source.column(name)).take(pa.array(indices)) for name in names]
+                for source, names, indices in (
+                    (change, ours, in_change),
+                    (table, theirs, in_trace),
+                )
+            ]
+            left, right = both if self.side is ChangeSide.LEFT else reversed(both)
+            yield pa.Table.from_arrays([pa.array(weights), *left, *right], schema=schema)
+
+
 def join_change(change: Any, reader: TraceReader, side: ChangeSide = ChangeSide.LEFT) -> Any:
     """The join of an arranged change with a trace, as one table."""
     batches = list(join_batches(change, reader, side))
     if batches:
         return pa.concat_tables(batches)
-    return join_schema(change.schema, reader.layout.schema, side).empty_table()
+    return Meeting(side).schema(change.schema, reader.layout.schema).empty_table()
 
 
 def join_batches(
@@ -46,35 +128,49 @@ def join_batches(
     side: ChangeSide = ChangeSide.LEFT,
     rows: int = BATCH_ROWS,
 ) -> Iterator[Any]:
-    """The same in tables of at most `rows` rows, or as many as one trace row makes, if more.
+    """The same in tables of at most `rows` rows, or as many as one trace row makes, if more."""
+    return Meeting(side).batches(change, reader, rows)
 
-    Columns: `_weight`, the left payload as `l0`.., the right payload as `r0`...
-    """
+
+Pairs = tuple[Int64s, Any, Int64s]
+"""Rows of the change, and the table and the rows of it that they meet."""
+
+
+def _by_key(change: Any, reader: TraceReader, rows: int) -> Iterator[Pairs]:
+    """The pairs of equal keys."""
     keys = integers(change.column(KEY))
     starts = key_starts(keys)
-    if not len(starts):
-        return
     counts = np.diff(np.append(starts, len(keys)))
-    schema = join_schema(change.schema, reader.layout.schema, side)
     for table, row, probe in reader.matches(keys[starts]):
         copies = counts[probe]
         for first, last in _bounded(copies, rows):
             repeat = copies[first:last]
             in_change = ranges(starts[probe[first:last]], repeat)
-            in_trace = np.repeat(row[first:last], repeat)
-            yield _paired(change, in_change, table, in_trace, schema, side)
+            yield in_change, table, np.repeat(row[first:last], repeat)
 
 
-def join_schema(change: Any, trace: Any, side: ChangeSide) -> Any:
-    """The schema of a join's output: `_weight`, then the left and the right payload."""
-    left, right = (change, trace) if side is ChangeSide.LEFT else (trace, change)
-    return pa.schema(
-        [
-            pa.field(WEIGHT, pa.int64()),
-            *(pa.field(f"l{i}", field.type) for i, field in enumerate(_payload(left))),
-            *(pa.field(f"r{i}", field.type) for i, field in enumerate(_payload(right))),
-        ]
+def _by_range(change: Any, reader: TraceReader, span: Span, rows: int) -> Iterator[Pairs]:
+    """The pairs of equal keys whose stored row is in the range of the changed one."""
+    keys = integers(change.column(KEY))
+    low, high = (
+        np.full(len(keys), end) if name is None else integers(change.column(name))
+        for name, end in ((span.low, LOWEST), (span.high, HIGHEST))
     )
+    yield from _sliced(reader.within(keys, low, high), rows)
+    closed = np.flatnonzero(high != HIGHEST)
+    last = np.full(len(closed), HIGHEST)
+    for in_change, table, in_trace in _sliced(reader.within(keys[closed], last, last), rows):
+        yield closed[in_change], table, in_trace
+
+
+def _sliced(found: Iterable[Slices], rows: int) -> Iterator[Pairs]:
+    """The pairs of slices, at most `rows` at a time."""
+    for table, start, length, probe in found:
+        ends = np.cumsum(length)
+        for first in range(0, int(ends[-1]), rows):
+            pair = np.arange(first, min(first + rows, int(ends[-1])))
+            asked = np.searchsorted(ends, pair, side="right")
+            yield probe[asked], table, start[asked] + pair - (ends - length)[asked]
 
 
 def _payload(schema: Any) -> list[Any]:
@@ -91,18 +187,3 @@ def _bounded(copies: Int64s, rows: int) -> Iterator[tuple[int, int]]:
         last = max(first + 1, int(np.searchsorted(ends, done + rows, side="right")))
         yield first, last
         first = last
-
-
-def _paired(
-    change: Any, in_change: Int64s, table: Any, in_trace: Int64s, schema: Any, side: ChangeSide
-) -> Any:
-    weights = integers(change.column(WEIGHT))[in_change] * integers(table.column(WEIGHT))[in_trace]
-    both = [
-        [
-            single_chunk(source.column(field.name)).take(pa.array(indices))
-            for field in _payload(source.schema)
-        ]
-        for source, indices in ((change, in_change), (table, in_trace))
-    ]
-    left, right = both if side is ChangeSide.LEFT else reversed(both)
-    return pa.Table.from_arrays([pa.array(weights), *left, *right], schema=schema)

@@ -49,7 +49,6 @@ from rekindle.kernels.aggregate import (
     state_change,
 )
 from rekindle.kernels.distinct import distinct_change
-from rekindle.kernels.join import join_batches, join_schema
 from rekindle.kernels.regroup import MOMENT, group_schema, touched_groups, touched_onwards
 from rekindle.kernels.settle import (
     distinct_at_every_stamp,
@@ -66,11 +65,12 @@ from rekindle.spark.frames import (
     sum_of,
     to_arrow,
 )
-from rekindle.spark.inline import SIDES, InlineStep, constant_rows, empty_results, write_table
+from rekindle.spark.inline import InlineStep, constant_rows, empty_results, write_table
 from rekindle.spark.plans import (
     Plans,
     accumulators_of,
     group_columns,
+    meeting_of,
     merged_column,
     output_columns,
     with_positional_names,
@@ -304,14 +304,13 @@ class DistributedStep:
         if not trace.rows:
             return self._nothing(node)
         written = self._changes[node.change]
-        store, side = self._context.store, SIDES[node.change_side]
-        schema = join_schema(written.layout.schema, trace.layout.schema, side)
-        named = _positional(schema)
+        store, meeting = self._context.store, meeting_of(node)
+        named = _positional(meeting.schema(written.layout.schema, trace.layout.schema))
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             reader = TraceReader.of_trace(trace, store, key_range)
             for table in TraceReader.of_trace(written, store, key_range).scan(CHANGE_ROWS):
-                for joined in join_batches(table, reader, side):
+                for joined in meeting.batches(table, reader):
                     yield joined.rename_columns(named.names)
 
         rows = self._rows[node.change] + trace.rows // 100
@@ -333,7 +332,7 @@ class DistributedStep:
     def _nothing(self, node: HalfJoin) -> DataFrame:
         change, against = (self._indexed(key) for key in (node.change, node.against))
         layouts = [self._plans.layout(n).schema for n in (change, against)]
-        schema = _positional(join_schema(layouts[0], layouts[1], SIDES[node.change_side]))
+        schema = _positional(meeting_of(node).schema(*layouts))
         return self._frames.catalyst.spark.createDataFrame([], spark_schema(schema))
 
     def _deduplicated(self, node: Deduplicate) -> DataFrame:

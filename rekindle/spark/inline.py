@@ -27,7 +27,6 @@ from rekindle.circuit.nodes import (
     Recur,
     Regroup,
     Routed,
-    Side,
     Table,
     Variable,
     View,
@@ -42,7 +41,6 @@ from rekindle.kernels.aggregate import (
 )
 from rekindle.kernels.arrange import arrange
 from rekindle.kernels.distinct import distinct_change
-from rekindle.kernels.join import ChangeSide, join_batches
 from rekindle.kernels.regroup import (
     MOMENT,
     parted,
@@ -55,6 +53,7 @@ from rekindle.kernels.waiting import Turn, Waiting
 from rekindle.spark.plans import (
     Plans,
     accumulators_of,
+    meeting_of,
     merged_column,
     output_columns,
     with_positional_names,
@@ -74,7 +73,6 @@ Elsewhere: TypeAlias = Callable[
     [Mapping[str, pa.Table], Mapping[str, list[pa.Table]], StepResult], dict[str, pa.Table]
 ]
 """Takes a turn of a recursion: from what is due, and what changed before, to what changes."""
-SIDES = {Side.LEFT: ChangeSide.LEFT, Side.RIGHT: ChangeSide.RIGHT}
 
 
 class InlineStep:
@@ -267,7 +265,7 @@ class InlineStep:
             return None
         tables = []
         rows = 0
-        for table in join_batches(change, reader, SIDES[node.change_side]):
+        for table in meeting_of(node).batches(change, reader):
             rows += len(table)
             if self._most_rows is not None and rows > self._most_rows:
                 raise TooLargeError(f"a join of this step gives more than {rows} rows")

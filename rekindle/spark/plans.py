@@ -15,7 +15,7 @@ from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import AggregateFunction, Body, Measure, Onwards
-from rekindle.circuit.nodes import Group, Indexing, Node, Regroup
+from rekindle.circuit.nodes import Group, HalfJoin, Indexing, Node, Regroup, Side
 from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import wraps_around
@@ -31,6 +31,7 @@ from rekindle.kernels.accumulators import (
 )
 from rekindle.kernels.aggregate import aggregate_layout
 from rekindle.kernels.extremes import Extremes
+from rekindle.kernels.join import ChangeSide, Meeting, Span
 from rekindle.kernels.moments import Comoments, Moments
 from rekindle.kernels.polynomials import SumPolynomials
 from rekindle.kernels.regroup import MOMENT
@@ -132,6 +133,16 @@ def _finish(measure: Measure) -> CatalystScalar:
     if not isinstance(measure.finish, CatalystScalar):
         raise RekindleError(f"Spark cannot finish the aggregate {measure.name}")
     return measure.finish
+
+
+def meeting_of(node: HalfJoin) -> Meeting:
+    """How the change of a join meets what is stored."""
+    side = ChangeSide.LEFT if node.change_side is Side.LEFT else ChangeSide.RIGHT
+    span = None
+    if node.lookup is not None:
+        low, high = (None if i is None else f"c{i}" for i in (node.lookup.low, node.lookup.high))
+        span = Span(low, high)
+    return Meeting(side, span, node.widths)
 
 
 def group_columns(node: Regroup, rows: Schema) -> tuple[tuple[int, ...], list[str]]:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rekindle.traces.arrays import IDENTITY, KEY, Int64s, identity_columns, integers
+from rekindle.traces.arrays import IDENTITY, KEY, Int64s, identity_columns, integers, ranges
+from rekindle.traces.between import Slices
 from rekindle.traces.consolidate import (
     Identity,
     consolidate,
@@ -105,8 +106,13 @@ class TraceReader:
 
         The intervals of one key ascend and do not meet.
         """
-        matches = (m for view in self._views for m in view.between(keys, low, high))
-        return self._gather([match.table.take(pa.array(match.row)) for match in matches])
+        found = self.within(keys, low, high)
+        return self._gather([s.table.take(pa.array(ranges(s.start, s.length))) for s in found])
+
+    def within(self, keys: Int64s, low: Int64s, high: Int64s) -> Iterator[Slices]:
+        """For each of the sorted keys its stored rows from `low` to `high`, run by run."""
+        for view in self._views:
+            yield from view.within(keys, low, high)
 
     def probe(self, keys: Int64s) -> tuple[Any, Int64s]:
         """The arranged rows of the sorted, distinct keys, and for each row the key's index."""

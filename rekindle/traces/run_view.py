@@ -1,8 +1,8 @@
 """A run seen as one sorted sequence of rows, limited to a key range.
 
-Binary search on mapped keys finds everything: the rows of given keys (`matches`), a slice of the
-key space (`slices`), or where the next so many rows end (`cut`). Segments outside the range are
-never opened.
+Binary search on mapped keys finds everything: the rows of given keys (`matches`), those of them in
+a range of the trace's order (`within`), a slice of the key space (`slices`), or where the next so
+many rows end (`cut`). Segments outside the range are never opened.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rekindle.traces.arrays import IDENTITY, WEIGHT, Booleans, Int64s, integers, ranges
+from rekindle.traces.between import Slices, bisect, bounds, key_bounds
 from rekindle.traces.opened import OpenSegment
 from rekindle.traces.partition import ALL_KEYS, KeyRange, position
 from rekindle.traces.segment import Run, Segment
@@ -96,22 +97,11 @@ class RunView:
                 more = np.flatnonzero(counts > limit)
                 yield Match(opened.table, row, probe + start), more + start
 
-    def between(self, keys: Int64s, low: Int64s, high: Int64s) -> Iterator[Match]:
-        """The rows of each sorted key, in an ordered run, whose order is from `low` to `high`."""
-        for opened, start, end in self._reached(keys):
-            order = integers(opened.table.column(IDENTITY[0]))
-            first, last = _of_key(opened.keys, keys[start:end])
-            left = bisect(order, first, last, low[start:end], "left")
-            counts = bisect(order, left, last, high[start:end], "right") - left
-            if counts.any():
-                probe = np.repeat(np.arange(start, end), counts)
-                yield Match(opened.table, ranges(left, counts), probe)
-
     def preceding(self, keys: Int64s, orders: Int64s, limit: int) -> Iterator[Beyond]:
         """At most `limit` rows of each key right before an order, in an ordered run."""
         for opened, start, end in self._reached(keys):
             order = integers(opened.table.column(IDENTITY[0]))
-            first, last = _of_key(opened.keys, keys[start:end])
+            first, last = key_bounds(opened.keys, keys[start:end])
             right = bisect(order, first, last, orders[start:end], "left")
             left = np.maximum(first, right - limit)
             yield _beyond(opened, start, left, right, left > first, left, len(keys))
@@ -120,7 +110,7 @@ class RunView:
         """At most `limit` rows of each key right after an order, in an ordered run."""
         for opened, start, end in self._reached(keys):
             order = integers(opened.table.column(IDENTITY[0]))
-            first, last = _of_key(opened.keys, keys[start:end])
+            first, last = key_bounds(opened.keys, keys[start:end])
             left = bisect(order, first, last, orders[start:end], "right")
             right = np.minimum(last, left + limit)
             yield _beyond(opened, start, left, right, right < last, right - 1, len(keys))
@@ -129,9 +119,19 @@ class RunView:
         """How many rows the run has of each sorted key."""
         found = np.zeros(len(keys), dtype=np.int64)
         for opened, start, end in self._reached(keys):
-            first, last = _of_key(opened.keys, keys[start:end])
+            first, last = key_bounds(opened.keys, keys[start:end])
             found[start:end] = last - first
         return found
+
+    def within(self, keys: Int64s, low: Int64s, high: Int64s) -> Iterator[Slices]:
+        """For each of the sorted keys its rows from `low` to `high`, in the order of the trace."""
+        for opened, first, last in self._reached(keys):
+            asked = slice(first, last)
+            order = integers(opened.table.column(IDENTITY[0]))
+            start, end = bounds(opened.keys, order, keys[asked], low[asked], high[asked])
+            probe = np.flatnonzero(start < end)
+            if len(probe):
+                yield Slices(opened.table, start[probe], (end - start)[probe], probe + first)
 
     def _reached(self, keys: Int64s) -> Iterator[tuple[OpenSegment, int, int]]:
         """The segments that may hold some of the sorted keys, and which of the keys those are."""
@@ -180,28 +180,6 @@ def cut(views: Sequence[RunView], low: int, high: int, rows: int) -> int:
 def all_slices(views: Iterable[RunView], low: int, high: int) -> list[Any]:
     """The slices of all views in [low, high)."""
     return [piece for view in views for piece in view.slices(low, high)]
-
-
-def bisect(column: Int64s, low: Int64s, high: Int64s, values: Int64s, side: str) -> Int64s:
-    """Where each value belongs among the ascending rows `low` to `high` of the column.
-
-    >>> column = np.array([1, 3, 3, 0, 3])
-    >>> bisect(column, np.array([0, 3]), np.array([3, 5]), np.array([3, 3]), "left").tolist()
-    [1, 4]
-    """
-    low, high = low.copy(), high.copy()
-    while (open_ := low < high).any():
-        middle = (low + high) // 2
-        found = column[np.where(open_, middle, 0)]
-        before = found < values if side == "left" else found <= values
-        low = np.where(open_ & before, middle + 1, low)
-        high = np.where(open_ & ~before, middle, high)
-    return low
-
-
-def _of_key(stored: Int64s, keys: Int64s) -> tuple[Int64s, Int64s]:
-    """Where the rows of each key begin and end."""
-    return np.searchsorted(stored, keys, "left"), np.searchsorted(stored, keys, "right")
 
 
 def _beyond(

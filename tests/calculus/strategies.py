@@ -23,6 +23,7 @@ from rekindle.calculus.terms import (
     Aggregate,
     AggregateFunction,
     Answer,
+    Band,
     Condition,
     Distinct,
     Filter,
@@ -33,6 +34,7 @@ from rekindle.calculus.terms import (
     Negate,
     OuterJoin,
     Padded,
+    Range,
     SemiJoin,
     Source,
     Term,
@@ -256,7 +258,13 @@ def derived_terms(draw: Draw) -> Term:
                 joined = _joined(draw, left, right)
                 padded = draw(st.sampled_from(Padded))
                 left = OuterJoin(
-                    left, right, joined.left_keys, joined.right_keys, joined.residual, padded
+                    left,
+                    right,
+                    joined.left_keys,
+                    joined.right_keys,
+                    joined.residual,
+                    padded,
+                    joined.band,
                 )
             case _:
                 keys = draw(st.lists(_integers(left.schema), max_size=2))
@@ -282,4 +290,20 @@ def _joined(draw: Draw, left: Term, right: Term) -> Join:
     left_keys = tuple(draw(_integers(left.schema)) for _ in range(count))
     right_keys = tuple(draw(_integers(right.schema)) for _ in range(count))
     residual = draw(st.one_of(st.none(), _booleans(left.schema + right.schema)))
-    return Join(left, right, left_keys, right_keys, residual)
+    band = None if residual is None else draw(_BANDS)
+    return Join(left, right, left_keys, right_keys, residual, band)
+
+
+_NUMBERS = st.builds(Literal, st.integers(-2, 2), st.just("bigint"))
+_RANGES = st.one_of(
+    st.builds(Range, _NUMBERS, _NUMBERS, _NUMBERS),
+    st.builds(Range, _NUMBERS, st.none(), _NUMBERS),
+    st.builds(Range, _NUMBERS, _NUMBERS, st.none()),
+)
+_BANDS = st.one_of(
+    st.none(),
+    st.builds(Band, _RANGES, _RANGES),
+    st.builds(Band, _RANGES, st.none()),
+    st.builds(Band, st.none(), _RANGES),
+)
+"""What a band says of a join is not looked at where its meaning is computed."""

@@ -181,19 +181,60 @@ def _pair(draw: st.DrawFn, left: Relation, right: Relation) -> str:
     return draw(st.sampled_from(pairs)) if pairs else ""
 
 
+def _range(draw: st.DrawFn, left: Relation, right: Relation) -> str:
+    """A comparison of columns of both sides by their order, with one end or two."""
+    families = (*_SHIFTS, *_COMPARED)
+    pairs = [
+        (one, two, first.family)
+        for one, first in left.columns
+        for two, second in right.columns
+        if first == second and first.family in families
+    ]
+    pairs += [(one, two, "number") for one in left.numbers for two in right.numbers]
+    if not pairs:
+        return ""
+    one, two, family = draw(st.sampled_from(pairs))
+    others = [other for a, other, _ in pairs if a == one]
+    below, above = draw(st.sampled_from((("<", ">"), ("<=", ">="), ("<", ">="))))
+    forms = [
+        f"a.{one} {below} b.{two}",
+        f"a.{one} {above} b.{two}",
+        f"a.{one} BETWEEN b.{two} AND b.{draw(st.sampled_from(others))}",
+    ]
+    if family in _SHIFTS:
+        shift = _SHIFTS[family]
+        forms.append(f"a.{one} {above} b.{two} - {shift} AND a.{one} {below} b.{two} + {shift}")
+    return draw(st.sampled_from(forms))
+
+
+_SHIFTS = {
+    "date": "2",
+    "timestamp": "INTERVAL 90 MINUTES",
+    "timestamp_ntz": "INTERVAL 1 DAY",
+}
+"""What can be added to any value of a family that tables hold, without an error."""
+_COMPARED = (
+    "boolean", "integer-payload", "decimal", "float", "special", "string", "collated", "binary",
+    "duration", "months",
+)  # fmt: skip
+
+
 def join(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
     left, right = draw(st.sampled_from(relations)), draw(st.sampled_from(relations))
-    conditions = [c for c in (_pair(draw, left, right),) if c]
+    between = _range(draw, left, right) if draw(st.integers(0, 2)) == 0 else ""
+    conditions = []
+    if not between or draw(st.booleans()):
+        conditions = [c for c in (_pair(draw, left, right),) if c]
     if conditions and draw(st.integers(0, 3)) == 0:
         conditions.append(_pair(draw, left, right))
-    if left.numbers and right.numbers and draw(st.integers(0, 2)) == 0:
-        one, two = draw(st.sampled_from(left.numbers)), draw(st.sampled_from(right.numbers))
-        conditions.append(f"a.{one} <= b.{two}")
+    conditions += [between] if between else []
     text, columns = _selected(draw, expressions(left, "a.") + expressions(right, "b."))
     source = f"{left.name} a JOIN {right.name} b" + (
         f" ON {' AND '.join(conditions)}" if conditions else " ON true"
     )
     kind = "self join" if left == right else "join"
+    if between:
+        kind += " on a range" if conditions == [between] else " on keys and a range"
     third = ""
     if draw(st.integers(0, 4)) == 0:
         other = draw(st.sampled_from(relations))
@@ -204,11 +245,13 @@ def join(draw: st.DrawFn, relations: Sequence[Relation]) -> Query:
 
 def _condition(draw: st.DrawFn, left: Relation, right: Relation) -> tuple[str, str]:
     """A condition of a join, and its kind."""
-    conditions = [c for c in (_pair(draw, left, right),) if c]
+    between = _range(draw, left, right) if draw(st.booleans()) else ""
+    conditions = []
+    if not between or draw(st.integers(0, 2)):
+        conditions = [c for c in (_pair(draw, left, right),) if c]
     kind = "equality" if conditions else "no equality"
-    if left.numbers and right.numbers and draw(st.booleans()):
-        one, two = draw(st.sampled_from(left.numbers)), draw(st.sampled_from(right.numbers))
-        conditions.append(f"a.{one} <= b.{two}")
+    if between:
+        conditions.append(between)
         kind += " and inequality"
     return " AND ".join(conditions) or "true", kind
 

@@ -2,7 +2,8 @@
 
 Equal keys are found by Spark's own rule. A condition of a semi or anti join that has none of its
 own is split into alternatives that do: NOT IN, which Catalyst writes as `x = y OR isnull(x = y)`,
-becomes x = y, or x is NULL, or y is NULL, each of which can be looked up.
+becomes x = y, or x is NULL, or y is NULL, each of which can be looked up. What is left beside the
+equal keys may say in which range the other side's rows are to be found (`bands.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.terms import (
     Aggregate,
     Answer,
+    Band,
     Condition,
     Join,
     Map,
@@ -24,6 +26,7 @@ from rekindle.calculus.terms import (
     SemiJoin,
     Term,
 )
+from rekindle.frontends.spark_sql import bands
 from rekindle.frontends.spark_sql.aggregates import row_count
 from rekindle.frontends.spark_sql.jvm import JavaObject, items, option, simple_name
 from rekindle.frontends.spark_sql.translated import Translated, unsupported
@@ -61,7 +64,8 @@ def _inner(
     both = left.attributes + right.attributes
     keys, residual = _keys(translator, plan, left, right, option(plan.condition()))
     rest = None if residual is None else translator.scalar(residual, both)
-    return Translated(Join(left.term, right.term, *keys, rest), both)
+    band = _band(translator, residual, left, right)
+    return Translated(Join(left.term, right.term, *keys, rest, band), both)
 
 
 Keys = tuple[tuple[Scalar, ...], tuple[Scalar, ...]]
@@ -128,7 +132,15 @@ def _outer_term(
     keys, residual = _keys(translator, plan, left, right, option(plan.condition()))
     both = left.attributes + right.attributes
     rest = None if residual is None else translator.scalar(residual, both)
-    return OuterJoin(left.term, right.term, *keys, rest, padded)
+    band = _band(translator, residual, left, right)
+    return OuterJoin(left.term, right.term, *keys, rest, padded, band)
+
+
+def _band(
+    translator: Translator, residual: JavaObject | None, left: Translated, right: Translated
+) -> Band | None:
+    conjuncts = [] if residual is None else _conjuncts(residual)
+    return bands.band(translator, conjuncts, left.attributes, right.attributes)
 
 
 def _mirrored(translator: Translator, plan: JavaObject) -> JavaObject:
@@ -179,6 +191,7 @@ def _condition(
         predicate("both", left.attributes + right.attributes),
         predicate("left", left.attributes),
         predicate("right", right.attributes),
+        bands.band(translator, sides["both"], left.attributes, right.attributes),
     )
 
 

@@ -43,21 +43,41 @@ _UNSIGNED = ("StringType", "BinaryType", "FloatType", "DoubleType")
 
 def prefix(catalyst: Catalyst, order: JavaObject) -> JavaObject:
     """A bigint that ascends with the order; level where the order's first 64 bits are."""
+    value = bare_prefix(catalyst, order)
+    first = simple_name(order.nullOrdering()) == "NullsFirst"
+    of_null = catalyst.literal(f"{-(2**63) if first else 2**63 - 1}L")
+    return catalyst.expression("Coalesce")(catalyst.seq([value, of_null]))
+
+
+def bare_prefix(catalyst: Catalyst, order: JavaObject) -> JavaObject:
+    """The same, but NULL for a NULL."""
     if _begins(order.child().dataType()):
         # A struct is ordered by its first field first; its NULLs come before all, so it has none.
         first = catalyst.expression("GetStructField")(order.child(), 0, catalyst.none())
-        return prefix(catalyst, order.withNewChildren(catalyst.seq([first])))
+        return bare_prefix(catalyst, order.withNewChildren(catalyst.seq([first])))
     if is_collated(order.child().dataType()):
         # Spark's prefix of a text is that of its bytes, whatever order its collation has.
         order = order.withNewChildren(catalyst.seq([catalyst.collation_key(order.child())]))
+    if _is_rounded(order.child().dataType()):
+        double = catalyst.cast(order.child(), catalyst.data_type("double"))
+        order = order.withNewChildren(catalyst.seq([double]))
     value = catalyst.expression("SortPrefix")(order)
     if _is_unsigned(order.child().dataType()):
         value = catalyst.expression("BitwiseXor")(value, catalyst.literal(f"{-(2**63)}L"))
     if simple_name(order.direction()) == "Descending":
         value = catalyst.expression("BitwiseNot")(value)
-    first = simple_name(order.nullOrdering()) == "NullsFirst"
-    of_null = catalyst.literal(f"{-(2**63) if first else 2**63 - 1}L")
-    return catalyst.expression("Coalesce")(catalyst.seq([value, of_null]))
+    return value
+
+
+def _is_rounded(data_type: JavaObject) -> bool:
+    """Does Spark round a decimal to 18 digits to make its prefix?
+
+    It does so in place, in the value that it was given, and a value that the rounding makes too
+    large for 18 digits comes before all others.
+    """
+    if simple_name(data_type) != "DecimalType":
+        return False
+    return bool(data_type.precision() > 18 >= data_type.precision() - data_type.scale())
 
 
 def _begins(data_type: JavaObject) -> bool:
