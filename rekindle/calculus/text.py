@@ -83,6 +83,7 @@ from rekindle.errors import DefinitionError
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INDENT = "  "
+_STAMPED = ("stamped",)
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -168,7 +169,7 @@ class _Printer:
                 pairs = self.pairs(term.left_keys, term.right_keys, term.residual)
                 return _words("outerjoin", term.padded.value, *pairs)
             case Distinct():
-                return _words("distinct", "stamped" * term.stamped)
+                return _words("distinct", *_STAMPED * term.stamps)
             case Aggregate():
                 keys = self.named(term.keys)
                 measures = ", ".join(map(self.measure, term.measures))
@@ -182,7 +183,7 @@ class _Printer:
                 first = "" if term.first is None else f"{term.first.rows} of {term.first.column}"
                 return _words(
                     "pergroup",
-                    "stamped" * term.stamped,
+                    *_STAMPED * term.stamps,
                     _clause("by", ", ".join(map(str, term.keys))),
                     _clause("first", first),
                     self.body(term.body),
@@ -336,6 +337,10 @@ class _Line:
         """Reads the symbol or whole word, if it is next."""
         end = r"(?![A-Za-z0-9_])" if symbol[-1].isalnum() else ""
         return self.match(re.compile(re.escape(symbol) + end)) is not None
+
+    def repeated(self, symbol: str) -> int:
+        """How often the symbol or word is next."""
+        return sum(1 for _ in iter(lambda: self.accept(symbol), False))
 
     def require(self, symbol: str) -> None:
         if not self.accept(symbol):
@@ -583,8 +588,8 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
             residual = line.optional("where")
             return 2, lambda left, right: OuterJoin(left, right, lefts, rights, residual, padded)
         case "distinct":
-            everywhere = line.accept("stamped")
-            return 1, lambda child: Distinct(child, everywhere)
+            stamps = line.repeated("stamped")
+            return 1, lambda child: Distinct(child, stamps)
         case "aggregate":
             keys = line.listed(line.output) if line.accept("by") else ()
             measures = line.listed(line.measure) if line.accept("compute") else ()
@@ -607,11 +612,11 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
                 meaning, rest[: width - 1], rest[width - 1 :]
             )
         case "pergroup":
-            stamped = line.accept("stamped")
+            stamps = line.repeated("stamped")
             positions = line.listed(line.index) if line.accept("by") else ()
             first = line.first()
             body = line.body()
-            return 1, lambda child: PerGroup(child, positions, body, first, stamped)
+            return 1, lambda child: PerGroup(child, positions, body, first, stamps)
         case _:
             line.position -= len(keyword)
             raise line.error(f"unknown operator '{keyword}'")

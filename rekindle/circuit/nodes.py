@@ -17,7 +17,7 @@ from typing import TypeAlias
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import STAMPED, Body, Linearity, Measure
+from rekindle.calculus.terms import Body, Linearity, Measure, with_stamps
 from rekindle.circuit.stages import LinearForm
 
 
@@ -97,16 +97,16 @@ class Nulls(enum.Enum):
 class Arrangement:
     """I(x), indexed by `keys`, or by the whole row where that is None.
 
-    The rows of one key are in the order of the bigint column `order`, if there is one. Rows that
-    are `stamped` with an iteration in their last column are told apart by the other columns, and
-    those that differ in the stamp alone are in its order.
+    The rows of one key are in the order of the bigint column `order`, if there is one. Rows whose
+    last columns are `stamps` are told apart by the other columns first; those that differ in one
+    stamp alone are in its order.
     """
 
     form: LinearForm
     keys: tuple[Scalar, ...] | None
     nulls: Nulls = Nulls.LEFT_OUT
     order: int | None = None
-    stamped: bool = False
+    stamps: int = 0
 
     linearity = Linearity.LINEAR
 
@@ -116,8 +116,7 @@ class Arrangement:
         more: tuple[str, ...] = () if self.nulls is Nulls.LEFT_OUT else ("nulls",)
         if self.order is not None:
             more += (f"order {self.order}",)
-        if self.stamped:
-            more += ("stamped",)
+        more += ("stamped",) * self.stamps
         return "arrange-" + fingerprint("arrange", self.form.text, *keys, *more)
 
     @property
@@ -181,11 +180,11 @@ class HalfJoin:
 
 @dataclass(frozen=True)
 class Deduplicate:
-    """H of Proposition 4.7 over an arrangement by the whole row; at every stamp, if `stamped`."""
+    """H of Proposition 4.7 over an arrangement by the whole row, at every value of its `stamps`."""
 
     arrangement: str
     schema: Schema
-    stamped: bool = False
+    stamps: int = 0
 
     linearity = Linearity.PER_KEY
 
@@ -238,7 +237,7 @@ class Regroup:
     keys: tuple[int, ...]
     body: Body
     first: int | None
-    stamped: bool = False
+    stamps: int = 0
 
     linearity = Linearity.PER_KEY
 
@@ -252,7 +251,7 @@ class Regroup:
 
     @property
     def schema(self) -> Schema:
-        return self.body.schema + STAMPED if self.stamped else self.body.schema
+        return with_stamps(self.body.schema, self.stamps)
 
     @property
     def is_recomputed(self) -> bool:
@@ -293,6 +292,8 @@ class Variable:
     name: str
     schema: Schema
     limit: int
+    depth: int = 1
+    """How many scopes it is in, its own among them; as many stamps end its rows."""
 
     linearity = Linearity.SOURCE
 

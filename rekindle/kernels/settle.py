@@ -1,8 +1,9 @@
 """Per-key operators at every iteration of a scope, over rows with a stamp.
 
-The rows of an arrangement that is `stamped` are identified by (`_key`, `_id0`) apart from their
-stamp, which is `_id1`; so rows that differ in the stamp alone stand together, in its order, and the
-multiplicity of a row at an iteration is a running sum.
+The rows of an arrangement with one stamp are identified by (`_key`, `_id0`) apart from it, and it
+is `_id1`; so rows that differ in the stamp alone stand together, in its order, and the multiplicity
+of a row at an iteration is a running sum. With the stamps of several nested scopes times are not in
+one order, and `grid.py` takes over.
 """
 
 from __future__ import annotations
@@ -13,6 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rekindle.kernels.distinct import distinct_change
+from rekindle.kernels.grid import (
+    UNTIL,
+    corners_of_results,
+    distinct_in_grid,
+    group_schema_in_grid,
+    groups_in_grid,
+)
 from rekindle.kernels.regroup import MOMENT
 from rekindle.traces.arrays import (
     WEIGHT,
@@ -33,15 +42,17 @@ from rekindle.traces.consolidate import (
 )
 from rekindle.traces.reader import TraceReader
 
-UNTIL = "_until"
 
-
-def distinct_at_every_stamp(change: Any, before: TraceReader) -> Any:
-    """The changes of distinct: `_weight` and the columns, the stamp last.
+def distinct_at_every_stamp(change: Any, before: TraceReader, stamps: int = 1) -> Any:
+    """The changes of distinct: `_weight` and the columns, the stamps last.
 
     Rows from before and changed rows are sorted once, together: at each stamp of a row, whether it
     is there is told with and without the change, and the difference is the result.
     """
+    if not stamps:
+        return distinct_change(change, before)
+    if stamps > 1:
+        return distinct_in_grid(change, before, stamps)
     stored = [
         match.table.take(pa.array(match.row)) for match in before.matches(distinct_keys(change))
     ]
@@ -84,7 +95,7 @@ def _running(weights: Int64s, begins: Booleans) -> Int64s:
     return total - np.repeat(offsets, np.diff(np.append(starts, len(weights))))
 
 
-def groups_at_every_stamp(change: Any, before: TraceReader) -> Any:
+def groups_at_every_stamp(change: Any, before: TraceReader, stamps: int = 1) -> Any:
     """The touched groups' rows at every iteration at which one of their rows comes or goes.
 
     `_moment` is -1 for the groups before the change and 1 after it, as in `touched_groups`; then
@@ -92,6 +103,8 @@ def groups_at_every_stamp(change: Any, before: TraceReader) -> Any:
     (NULL for the last). A row occurs as often as its multiplicity then says. Before its first
     changed iteration a group is what it was, so it is told from that one on.
     """
+    if stamps > 1:
+        return groups_in_grid(change, before, stamps)
     old, _ = before.probe(distinct_keys(change))
     new = consolidate(pa.concat_tables([old, change]), before.layout)
     since = _first_stamps(change)
@@ -105,11 +118,13 @@ def _first_stamps(change: Any) -> tuple[Int64s, Int64s]:
     return key[starts], np.minimum.reduceat(stamp, starts) if len(starts) else stamp
 
 
-def from_until(results: Any, keys: int) -> Any:
+def from_until(results: Any, keys: int, stamps: int = 1) -> Any:
     """Results of groups at iterations as changes: each comes at its stamp and goes at the next.
 
     The columns are `_weight`, the keys, stamp and end, and the rest; the stamp becomes the last.
     """
+    if stamps > 1:
+        return corners_of_results(results, keys, stamps)
     weight, *columns = results.columns
     head, (stamp, until), rest = columns[:keys], columns[keys : keys + 2], columns[keys + 2 :]
     names = [WEIGHT, *(f"c{i}" for i in range(len(columns) - 1))]
@@ -118,9 +133,11 @@ def from_until(results: Any, keys: int) -> Any:
     return pa.concat_tables([comes, goes.filter(pc.is_valid(until))])
 
 
-def stamped_group_schema(schema: Any) -> Any:
+def stamped_group_schema(schema: Any, stamps: int = 1) -> Any:
     """The schema of what `groups_at_every_stamp` gives, from that of the trace."""
     payload = [field for field in schema if not field.name.startswith("_")]
+    if stamps > 1:
+        return group_schema_in_grid(payload, stamps)
     return _schema(payload)
 
 

@@ -47,7 +47,6 @@ from rekindle.kernels.aggregate import (
     empty_buffers,
     state_change,
 )
-from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.join import join_batches, join_schema
 from rekindle.kernels.regroup import MOMENT, group_schema, touched_groups
 from rekindle.kernels.settle import (
@@ -161,7 +160,7 @@ class DistributedStep:
         read = {key for node in scope.members for key in node.inputs if key in self._rows}
         outside = {key: self._changed_rows(self._context.circuit.nodes[key]) for key in read}
         step = InlineStep(self._plans, self._context)
-        turns = _LargeTurns(self._plans, self._frames, self._context, scope)
+        turns = _LargeTurns(self._plans, self._frames, self._context)
         changed = step.iterate(scope, outside, result, turns.take)
         for key, table in changed.items():
             if len(table):
@@ -334,12 +333,12 @@ class DistributedStep:
         store = self._context.store
         names = [WEIGHT, *written.layout.payload.names]
         schema = pa.schema([written.layout.schema.field(name) for name in names])
-        distinct = distinct_at_every_stamp if node.stamped else distinct_change
+        stamps = node.stamps
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             reader = TraceReader.of_trace(before, store, key_range)
             for table in TraceReader.of_trace(written, store, key_range).scan_keys(CHANGE_ROWS):
-                yield distinct(table, reader).select(names)
+                yield distinct_at_every_stamp(table, reader, stamps).select(names)
 
         return self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
 
@@ -369,26 +368,27 @@ class DistributedStep:
         before = self._context.traces[node.arrangement]
         written = self._changes.get(node.arrangement, Trace(before.layout))
         after = sum_of(before, written)
-        store, first, stamped = self._context.store, node.first, node.stamped
+        store, first, stamps = self._context.store, node.first, node.stamps
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             old = TraceReader.of_trace(before, store, key_range)
             new = TraceReader.of_trace(after, store, key_range)
             changes = TraceReader.of_trace(written, store, key_range)
             for table in changes.scan_keys(CHANGE_ROWS):
-                if stamped:
-                    yield groups_at_every_stamp(table, old)
+                if stamps:
+                    yield groups_at_every_stamp(table, old, stamps)
                 else:
                     yield touched_groups(table, old, new, first)
 
-        schema = (stamped_group_schema if stamped else group_schema)(written.layout.schema)
+        kept = written.layout.schema
+        schema = stamped_group_schema(kept, stamps) if stamps else group_schema(kept)
         rows = self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
         keys, types = group_columns(node, arrangement.schema)
         attributes = self._plans.bodies.attributes(types)
         leaf = self._frames.aliased(rows, attributes)
         frame = self._frames.of_plan(self._plans.bodies.plan(node.body, keys, leaf, attributes))
-        if stamped:
-            return _from_until(frame, len(node.keys))
+        if stamps:
+            return _from_until(frame, len(node.keys), stamps)
         if node.keys or not isinstance(node.body, Measures):
             return frame
         result = with_positional_names(to_arrow(frame))
@@ -412,14 +412,14 @@ class _LargeTurns:
     what is due when; what the joins between them give never passes through it.
     """
 
-    def __init__(self, plans: Plans, frames: Frames, context: StepContext, scope: Scope) -> None:
+    def __init__(self, plans: Plans, frames: Frames, context: StepContext) -> None:
         self._plans, self._frames, self._context = plans, frames, context
-        self._members = [node for node in scope.members if not isinstance(node, Variable)]
         self._turns = itertools.count()
         self._written: dict[int, tuple[pa.Table, Run]] = {}
 
     def take(
         self,
+        members: Iterable[Node],
         due: Mapping[str, pa.Table],
         past: Mapping[str, list[pa.Table]],
         result: StepResult,
@@ -441,7 +441,7 @@ class _LargeTurns:
             else:
                 step.give(key, table)
         changed = dict(due)
-        for key, run in step.run_some(self._members, result).items():
+        for key, run in step.run_some(members, result).items():
             trace = Trace(context.traces[key].layout, (run,))
             table = TraceReader.of_trace(trace, context.store).whole()
             changed[key] = table
@@ -461,15 +461,15 @@ class _LargeTurns:
         self._written.clear()
 
 
-def _from_until(frame: DataFrame, keys: int) -> DataFrame:
+def _from_until(frame: DataFrame, keys: int, stamps: int) -> DataFrame:
     """`from_until` on a frame."""
     weight, *columns = frame.schema.fields
-    kept = [*columns[:keys], *columns[keys + 2 :], columns[keys]]
+    kept = [*columns[:keys], *columns[keys + 2 * stamps :], *columns[keys : keys + stamps]]
     schema = StructType([weight, *(StructField(f"c{i}", f.dataType) for i, f in enumerate(kept))])
 
     def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from from_until(pa.Table.from_batches([batch]), keys).to_batches()
+            yield from from_until(pa.Table.from_batches([batch]), keys, stamps).to_batches()
 
     return frame.mapInArrow(changes, schema)
 
