@@ -62,7 +62,10 @@ class Loop:
     def from_json(cls, data: Mapping[str, Any] | None) -> Loop | None:
         if data is None:
             return None
-        nested = tuple(Nested(*one, tuple(around)) for *one, around in data.get("nested", ()))
+        nested = tuple(
+            Nested(iterated, result, limit, tuple(around))
+            for iterated, result, limit, around in data.get("nested", ())
+        )
         names, queries = tuple(data["names"]), tuple(data["queries"])
         return cls(names, queries, data["output"], data["limit"], nested)
 
