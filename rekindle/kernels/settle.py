@@ -24,6 +24,8 @@ from rekindle.kernels.grid import (
 )
 from rekindle.kernels.regroup import MOMENT
 from rekindle.traces.arrays import (
+    IDENTITY,
+    KEY,
     WEIGHT,
     Booleans,
     Int64s,
@@ -42,33 +44,42 @@ from rekindle.traces.consolidate import (
 )
 from rekindle.traces.reader import TraceReader
 
+_WEIGHED = (KEY, *IDENTITY, WEIGHT)
+
 
 def distinct_at_every_stamp(change: Any, before: TraceReader, stamps: int = 1) -> Any:
     """The changes of distinct: `_weight` and the columns, the stamps last.
 
     Rows from before and changed rows are sorted once, together: at each stamp of a row, whether it
-    is there is told with and without the change, and the difference is the result.
+    is there is told with and without the change, and the difference is the result. Of the rows from
+    before only identities and weights are read: what comes or goes is among the changed rows, apart
+    from its stamp.
     """
     if not stamps:
         return distinct_change(change, before)
     if stamps > 1:
         return distinct_in_grid(change, before, stamps)
     stored = [
-        match.table.take(pa.array(match.row)) for match in before.matches(distinct_keys(change))
+        [integers(match.table.column(name))[match.row] for name in _WEIGHED]
+        for match in before.matches(distinct_keys(change))
     ]
-    layout = before.layout
-    rows = layout.conform(pa.concat_tables([*stored, change]))
-    order, identity = sorted_identity(identity_columns(rows))
+    now = [integers(change.column(name)) for name in _WEIGHED]
+    key, row, stamp, weights = (np.concatenate(part) for part in zip(*stored, now, strict=True))
+    order, identity = sorted_identity((key, row, stamp))
     starts = segment_starts(identity)
-    weights = integers(rows.column(WEIGHT))
+    old = len(weights) - len(change)
     earlier = weights.copy()
-    earlier[len(weights) - len(change) :] = 0
+    earlier[old:] = 0
     begins = _begins(identity[0][starts], identity[1][starts])
     turns = _turns(np.add.reduceat(weights[order], starts), begins)
     turns -= _turns(np.add.reduceat(earlier[order], starts), begins)
     kept = np.flatnonzero(turns)
-    taken = rows.select(layout.payload.names).take(pa.array(order[starts[kept]]))
-    return taken.add_column(0, WEIGHT, pa.array(turns[kept]))
+    # The changed rows stand behind the others, so the last of a row's places is one of them.
+    places = np.maximum.reduceat(order, starts[begins])[np.cumsum(begins)[kept] - 1] - old
+    *names, last = before.layout.payload.names
+    taken = change.select(names).take(pa.array(places))
+    at = pa.array(identity[2][starts[kept]]).cast(before.layout.payload.field(last).type)
+    return taken.append_column(last, at).add_column(0, WEIGHT, pa.array(turns[kept]))
 
 
 def _turns(weights: Int64s, begins: Booleans) -> Int64s:

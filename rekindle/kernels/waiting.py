@@ -11,14 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rekindle.traces.arrays import WEIGHT, Booleans, Int64s, integers
+from rekindle.traces.arrays import WEIGHT, Booleans, single_chunk
 from rekindle.traces.consolidate import consolidate
 from rekindle.traces.layout import TraceLayout
 
 Time = tuple[int, ...]
+Stamps = npt.NDArray[np.int32]
 
 
 class Waiting:
@@ -44,7 +46,9 @@ class Waiting:
         """
         least = []
         for name in self._tables:
-            here = self._stamps(name, len(within))[self._begin_with(name, within)]
+            here = self._stamps(name, len(within))
+            if within:
+                here = here[self._begin_with(name, within)]
             if len(here):
                 least.append(int(here.min()))
         if not least:
@@ -54,28 +58,29 @@ class Waiting:
     def take(self, time: Time) -> dict[str, Any]:
         """What is due at a time: rows of `_weight` and columns, for some of the relations."""
         due = {}
-        for name in list(self._tables):
+        for name, table in list(self._tables.items()):
             now = self._begin_with(name, (*time[:-1], time[-1] - 1))
-            table = self._tables[name]
-            if now.all():
+            taken = np.flatnonzero(now)
+            if len(taken) == len(table):
                 del self._tables[name]
-            elif now.any():
-                self._tables[name] = table.filter(pa.array(~now))
-                table = table.filter(pa.array(now))
-            if now.any():
+            elif len(taken):
+                self._tables[name] = table.take(pa.array(np.flatnonzero(~now)))
+                table = table.take(pa.array(taken))
+            if len(taken):
                 due[name] = self._later(name, table)
         return due
 
     def _begin_with(self, name: str, stamps: Time) -> Booleans:
         """Which rows have these first stamps."""
-        same = np.ones(len(self._tables[name]), dtype=bool)
-        for place, stamp in enumerate(stamps):
+        same: Booleans = self._stamps(name, 0) == stamps[0]
+        for place, stamp in enumerate(stamps[1:], start=1):
             same &= self._stamps(name, place) == stamp
         return same
 
-    def _stamps(self, name: str, place: int) -> Int64s:
+    def _stamps(self, name: str, place: int) -> Stamps:
         column = self._layouts[name].payload.names[place - self._depth]
-        return integers(pc.cast(self._tables[name].column(column), pa.int64()))
+        found: Stamps = single_chunk(self._tables[name].column(column)).to_numpy()
+        return found
 
     def _later(self, name: str, rows: Any) -> Any:
         names = self._layouts[name].payload.names

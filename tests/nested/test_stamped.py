@@ -13,6 +13,7 @@ from rekindle.calculus.stamps import stamped, stamped_bodies
 from rekindle.calculus.terms import STAMPED, Fix, Source, Term
 from rekindle.calculus.text import parse, to_text_with_table
 from rekindle.errors import IterationLimitError
+from rekindle.incremental.pipeline import trace_steps
 from tests.nested.programs import EndlessError, Pairs, random_program, result
 from tests.nested.terms import PAIR, fix, outer_body
 
@@ -121,6 +122,15 @@ def test_lifted_recursions_have_a_text() -> None:
             assert parse(text, table) == term
             lifted += "stamped stamped" in text
     assert lifted
+
+
+def test_the_steps_show_what_runs_inside_both() -> None:
+    program = random_program(random.Random(1))
+    (body,) = stamped_bodies(fix(program))
+    assert _inside(body) is not None
+    steps = dict(trace_steps(fix(program)))
+    assert "inside μ: x" in steps and "inside μ: y" in steps
+    assert "μ" in steps["inside μ: x"]
 
 
 def test_most_programs_come_to_an_end_and_some_do_not() -> None:
