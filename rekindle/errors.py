@@ -103,8 +103,9 @@ def unknown_name(
 
 def iteration_limit(names: Iterable[str], limit: int) -> IterationLimitError:
     """The error for a recursion that goes on."""
+    shown = ", ".join(name.lstrip("·") for name in names)
     return IterationLimitError(
-        f"the recursion of {', '.join(names)} did not end within {limit:,} iterations",
+        f"the recursion of {shown} did not end within {limit:,} iterations",
         detail="it may have no end: a value that grows at every turn, or one that alternates",
         hint="nothing was applied; bound what grows, or allow more iterations",
     )

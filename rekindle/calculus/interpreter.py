@@ -126,11 +126,11 @@ def apply_operator(operator: Term, inputs: Sequence[Rows]) -> Rows:
         case OuterJoin():
             return _outer_join(operator, inputs[0], inputs[1])
         case Distinct():
-            return _at_every_stamp(operator, inputs[0]) if operator.stamped else distinct(inputs[0])
+            return _at_every_stamp(operator, inputs[0]) if operator.stamps else distinct(inputs[0])
         case Aggregate():
             return _aggregate(operator, inputs[0])
         case PerGroup():
-            if operator.stamped:
+            if operator.stamps:
                 return _at_every_stamp(operator, inputs[0])
             return _per_group(operator, inputs[0])
         case Triggered():
@@ -153,8 +153,11 @@ def _fixed_point(fix: Fix, database: Mapping[str, Rows]) -> Rows:
 
 
 def _at_every_stamp(operator: Distinct | PerGroup, rows: Rows) -> Rows:
-    """The operator on the rows stamped at most i, for every i, as changes from one to the next."""
-    plain = replace(operator, stamped=False)
+    """The operator on the rows stamped at most i, for every i, as changes from one to the next.
+
+    This is for the last stamp, that of the innermost scope; those before it are the operator's own.
+    """
+    plain = replace(operator, stamps=operator.stamps - 1)
     result: Rows = ZSet.from_rows([])
     before: Rows = ZSet.from_rows([])
     current: Rows = ZSet.from_rows([])

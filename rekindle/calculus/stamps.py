@@ -17,6 +17,15 @@ to such collections is again a term:
 
 What it becomes over streams of transactions is derived by the ordinary rules, since it is an
 ordinary term: (↑(↑R)^Δ)^Δ of circuit (6.1) is the incremental version of `stamped(R)`.
+
+A scope inside a scope needs nothing more. At every iteration of the outer one the inner one comes
+to its own end, so ↑fix(R) = fix(↑R): the lifted recursion is a recursion over rows with the outer
+stamp, which is stamped once more when its turn comes. Times are then pairs, ordered when both
+their parts are; a join of rows at two times is at the least time after both.
+
+An aggregate of all rows, without keys, has a row over no rows too:
+
+    γ[; m](x) = π(γ[1; m](x)) + (γ[; m](∅) ▷ x)
 """
 
 from __future__ import annotations
@@ -24,12 +33,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+import pyarrow as pa
+
+from rekindle.calculus.bodies import Measures
 from rekindle.calculus.derived import LEFT, RIGHT, definition
+from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Call, Column, Literal, Scalar
+from rekindle.calculus.schema import Field, Schema
 from rekindle.calculus.terms import (
     STAMP,
     STAMPED,
     Aggregate,
+    Answer,
+    Condition,
+    Constant,
     Distinct,
     Filter,
     Fix,
@@ -39,6 +56,7 @@ from rekindle.calculus.terms import (
     Map,
     Negate,
     PerGroup,
+    SemiJoin,
     Source,
     Term,
     UnionAll,
@@ -89,9 +107,14 @@ def stamped(term: Term, variables: dict[str, Term]) -> Term:
         case Join():
             return _join(term, variables)
         case Distinct():
-            return Distinct(stamped(term.child, variables), stamped=True)
-        case PerGroup() if term.keys:
-            return replace(term, child=stamped(term.child, variables), extent=None, stamped=True)
+            return Distinct(stamped(term.child, variables), term.stamps + 1)
+        case PerGroup(body=Measures()) if term.keys:
+            child = stamped(term.child, variables)
+            return replace(term, child=child, extent=None, stamps=term.stamps + 1)
+        case PerGroup(body=Measures()):
+            return stamped(_of_all(term), variables)
+        case Fix():
+            return _recursion(term, variables)
         case _ if term.linearity is Linearity.DERIVED:
             return stamped(_expanded(term), variables)
     raise _refusal(term)
@@ -154,12 +177,41 @@ def _expanded(term: Term) -> Term:
     return substitute(definition(term))
 
 
+def _recursion(fix: Fix, variables: dict[str, Term]) -> Term:
+    """↑fix(R) = fix(↑R): its own relations have the outer stamp too."""
+    own: dict[str, Term] = {name: Source(name, fix.schema_of(name) + STAMPED) for name in fix.names}
+    within = {**variables, **own}
+    return replace(
+        fix,
+        bodies=tuple(stamped(body, within) for body in fix.bodies),
+        seeds=tuple(stamped(seed, variables) for seed in fix.seeds),
+    )
+
+
+def _of_all(term: PerGroup) -> Term:
+    """An aggregate without keys as one by a constant key, and its row over no rows."""
+    child, body = term.child, term.body
+    assert isinstance(body, Measures)
+    key = Field("one", "int", nullable=False)
+    keyed = Map(child, (*_columns(child), (key.name, Literal(1, key.type))))
+    some = PerGroup(keyed, (len(child.schema),), Measures(Schema((key,)), body.measures))
+    kept = tuple(
+        (f.name, Column(i, f.type, f.nullable)) for i, f in enumerate(some.schema) if i > 0
+    )
+    nothing = Map(_NOTHING, tuple((f.name, Literal(None, f.type)) for f in child.schema))
+    none = SemiJoin(PerGroup(nothing, (), body), child, (Condition(),), Answer.UNMATCHED)
+    return UnionAll((Map(some, kept), none))
+
+
+_NOTHING = Constant(Schema.of(one="int"), Relation.of(pa.table({"c0": pa.array([], pa.int32())})))
+
+
 def _refusal(term: Term) -> UnsupportedError:
     match term:
-        case Aggregate() | PerGroup():
-            what = "an aggregate of all rows of a relation, without keys,"
-        case Fix():
-            what = "a recursion inside another that it depends on"
+        case Aggregate():
+            what = "an aggregate that is kept as running sums of a relation"
+        case PerGroup():
+            what = f"'{getattr(term.body, 'display', term.body.text)}' over the rows of a relation"
         case _:
             what = f"{type(term).__name__} of a relation"
     return UnsupportedError(

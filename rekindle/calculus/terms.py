@@ -426,11 +426,12 @@ class OuterJoin:
 class Distinct:
     """Every row of positive multiplicity, once (Definition 4.3).
 
-    Over rows that are `stamped` with an iteration, in the last column: at every iteration.
+    Over rows with `stamps`, the iterations of so many nested scopes in the last columns: at every
+    iteration of each.
     """
 
     child: Term
-    stamped: bool = False
+    stamps: int = 0
 
     linearity = Linearity.PER_KEY
     positivity = Positivity.POSITIVE
@@ -633,15 +634,15 @@ class PerGroup:
 
     Grouping is null-safe. Without keys there is one group, which exists over an empty input too.
     A change of a group makes it necessary to see all its rows, or those that the `extent` says.
-    Over rows that are `stamped` with an iteration, in the last column, the body sees the other
-    columns at every iteration.
+    Over rows with `stamps`, as many last columns, the body sees the other columns, at every
+    iteration.
     """
 
     child: Term
     keys: tuple[int, ...]
     body: Body
     extent: Extent | None = None
-    stamped: bool = False
+    stamps: int = 0
 
     linearity = Linearity.PER_KEY
     positivity = Positivity.POSITIVE
@@ -660,12 +661,21 @@ class PerGroup:
 
     @property
     def schema(self) -> Schema:
-        return self.body.schema + STAMPED if self.stamped else self.body.schema
+        return with_stamps(self.body.schema, self.stamps)
 
 
 STAMP = "_stamp"
 STAMPED = Schema((Field(STAMP, "int", nullable=False),))
 """The column that says at which iteration of a scope a row comes or goes."""
+
+
+def with_stamps(schema: Schema, count: int) -> Schema:
+    """The columns, followed by the iterations of so many scopes, the outermost first.
+
+    >>> with_stamps(Schema.of(x="int"), 2).names
+    ('x', '_stamp', '_stamp')
+    """
+    return Schema(schema.fields + STAMPED.fields * count)
 
 
 @dataclass(frozen=True, slots=True)

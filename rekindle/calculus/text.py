@@ -93,6 +93,7 @@ from rekindle.errors import DefinitionError
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INDENT = "  "
+_STAMPED = ("stamped",)
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -179,7 +180,7 @@ class _Printer:
                 pairs = self.pairs(term.left_keys, term.right_keys, term.residual)
                 return _words("outerjoin", term.padded.value, *pairs, self.band(term.band))
             case Distinct():
-                return _words("distinct", "stamped" * term.stamped)
+                return _words("distinct", *_STAMPED * term.stamps)
             case Aggregate():
                 keys = self.named(term.keys)
                 measures = ", ".join(map(self.measure, term.measures))
@@ -192,7 +193,7 @@ class _Printer:
             case PerGroup():
                 return _words(
                     "pergroup",
-                    "stamped" * term.stamped,
+                    *_STAMPED * term.stamps,
                     _clause("by", ", ".join(map(str, term.keys))),
                     _extent(term.extent),
                     self.body(term.body),
@@ -376,6 +377,10 @@ class _Line:
         """Reads the symbol or whole word, if it is next."""
         end = r"(?![A-Za-z0-9_])" if symbol[-1].isalnum() else ""
         return self.match(re.compile(re.escape(symbol) + end)) is not None
+
+    def repeated(self, symbol: str) -> int:
+        """How often the symbol or word is next."""
+        return sum(1 for _ in iter(lambda: self.accept(symbol), False))
 
     def require(self, symbol: str) -> None:
         if not self.accept(symbol):
@@ -650,8 +655,8 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
                 left, right, lefts, rights, residual, padded, band
             )
         case "distinct":
-            everywhere = line.accept("stamped")
-            return 1, lambda child: Distinct(child, everywhere)
+            stamps = line.repeated("stamped")
+            return 1, lambda child: Distinct(child, stamps)
         case "aggregate":
             keys = line.listed(line.output) if line.accept("by") else ()
             measures = line.listed(line.measure) if line.accept("compute") else ()
@@ -674,11 +679,11 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
                 meaning, rest[: width - 1], rest[width - 1 :]
             )
         case "pergroup":
-            stamped = line.accept("stamped")
+            stamps = line.repeated("stamped")
             positions = line.listed(line.index) if line.accept("by") else ()
             extent = line.extent()
             body = line.body()
-            return 1, lambda child: PerGroup(child, positions, body, extent, stamped)
+            return 1, lambda child: PerGroup(child, positions, body, extent, stamps)
         case _:
             line.position -= len(keyword)
             raise line.error(f"unknown operator '{keyword}'")

@@ -80,10 +80,20 @@ from rekindle.incremental.traversal import joins, share
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A recursion: its nodes, inputs first, among them those that compute its relations."""
+    """A recursion: its nodes, inputs first, among them those that compute its relations.
+
+    The recursions inside it, each under the last of its nodes, come to their own end at every
+    iteration; their nodes are members too.
+    """
 
     members: tuple[Node, ...]
     recurs: tuple[Recur, ...]
+    inner: Mapping[str, Scope] = field(default_factory=dict)
+
+    @property
+    def depth(self) -> int:
+        """How many scopes its rows are stamped by."""
+        return self.recurs[0].variable.depth
 
 
 @dataclass(slots=True)
@@ -215,14 +225,17 @@ class Circuit:
         digest = fingerprint(
             text,
             *(getattr(part, "text", part) for part in opaque),
-            *(self.names[name] for name in sources(fix)),
+            *(self._variables.get(name) or self.names[name] for name in sources(fix)),
         )
+        outside = [self.nodes[self._variables[n]] for n in sources(fix) if n in self._variables]
+        depth = 1 + max((node.depth for node in outside if isinstance(node, Variable)), default=0)
         variables = [
-            Variable(digest, name, fix.schema_of(name) + STAMPED, fix.limit) for name in fix.names
+            Variable(digest, name, fix.schema_of(name) + STAMPED, fix.limit, depth)
+            for name in fix.names
         ]
         if variables[fix.output].recur not in self.nodes:
             outer, forms, integrated = self._variables, self._forms, self._integrated
-            self._variables = {v.name: self._add(v) for v in variables}
+            self._variables = {**outer, **{v.name: self._add(v) for v in variables}}
             for variable, body in zip(variables, stamped_bodies(fix), strict=True):
                 form = self._lowered(derive_stamped(body))
                 self._add(Recur(variable, LinearForm(form.branches, variable.schema)))
@@ -234,31 +247,41 @@ class Circuit:
 
     @property
     def scopes(self) -> Mapping[str, Scope]:
-        """The recursions, each under the last of its nodes."""
+        """The recursions that are in no other, each under the last of its nodes."""
         if self._scopes is None:
-            self._scopes = {}
             loops: dict[str, list[Recur]] = {}
             for node in self.nodes.values():
                 if isinstance(node, Recur) and node.variable.id in self.nodes:
                     loops.setdefault(node.variable.scope, []).append(node)
-            for recurs in loops.values():
-                members = self._members(recurs)
-                self._scopes[members[-1].id] = Scope(members, tuple(recurs))
+            self._scopes = _nested(
+                [Scope(self._members(recurs), tuple(recurs)) for recurs in loops.values()]
+            )
         return self._scopes
 
     def _members(self, recurs: list[Recur]) -> tuple[Node, ...]:
-        """The nodes that depend on a variable of the recursion, and those that feed it."""
+        """The nodes that depend on a variable of the recursion and that feed it.
+
+        The way around leads through its own variables and those of recursions inside it, and not
+        through those of recursions that it is in itself.
+        """
+        depth = recurs[0].variable.depth
         inside = {recur.variable.id for recur in recurs}
         feeding: set[str] = set()
         waiting = [recur.id for recur in recurs]
         while waiting:
-            key = waiting.pop()
-            if key in self.nodes and key not in feeding:
-                feeding.add(key)
-                waiting += self.nodes[key].inputs
-        for node in self.nodes.values():
-            if node.id in feeding and not inside.isdisjoint(node.inputs):
-                inside.add(node.id)
+            node = self.nodes.get(waiting.pop())
+            if node is None or node.id in feeding:
+                continue
+            if not isinstance(node, Variable) or node.depth >= depth:
+                feeding.add(node.id)
+                waiting += node.inputs
+        # The variables of a recursion inside it come before what feeds them: again until it holds.
+        before = 0
+        while before < len(inside):
+            before = len(inside)
+            for found in self.nodes.values():
+                if found.id in feeding and not inside.isdisjoint(found.inputs):
+                    inside.add(found.id)
         inside |= {recur.id for recur in recurs}
         return tuple(node for node in self.nodes.values() if node.id in inside)
 
@@ -355,8 +378,8 @@ class Circuit:
         form = self._form(change)
         match operator:
             case Distinct():
-                arrangement = self._arranged(form, None, stamped=operator.stamped)
-                node: Node = Deduplicate(arrangement, form.schema, operator.stamped)
+                arrangement = self._arranged(form, None, stamps=operator.stamps)
+                node: Node = Deduplicate(arrangement, form.schema, operator.stamps)
                 return LinearForm((Branch(self._add(node), form.schema),), form.schema)
             case Aggregate():
                 node = Group(
@@ -378,9 +401,9 @@ class Circuit:
         nulls = Nulls.KEPT if any(key.nullable for key in keys) else Nulls.LEFT_OUT
         extent = operator.extent
         arrangement = self._arranged(
-            form, keys, nulls, None if extent is None else extent.column, operator.stamped
+            form, keys, nulls, None if extent is None else extent.column, operator.stamps
         )
-        node = Regroup(arrangement, operator.keys, operator.body, extent, operator.stamped)
+        node = Regroup(arrangement, operator.keys, operator.body, extent, operator.stamps)
         given = self._add(node)
         if node.kept is not None:
             given = self._add(node.kept)
@@ -409,11 +432,11 @@ class Circuit:
         keys: tuple[Scalar, ...] | None,
         nulls: Nulls = Nulls.LEFT_OUT,
         order: int | None = None,
-        stamped: bool = False,
+        stamps: int = 0,
     ) -> str:
         """The node whose trace is the form's integral by `keys`, or by the row."""
-        provided = None if order is not None or stamped else self._provided(form, keys)
-        return provided or self._add(Arrangement(form, keys, nulls, order, stamped))
+        provided = None if order is not None or stamps else self._provided(form, keys)
+        return provided or self._add(Arrangement(form, keys, nulls, order, stamps))
 
     def _provided(self, form: LinearForm, keys: tuple[Scalar, ...] | None) -> str | None:
         """The table or view whose own contents are the form's integral by `keys`, if one is."""
@@ -428,6 +451,17 @@ class Circuit:
             and is_arranged_by(node, keys)
         )
         return node.id if serves else None
+
+
+def _nested(scopes: list[Scope]) -> dict[str, Scope]:
+    """Scopes that contain others hold them; those that are left, each under its last node."""
+    found: dict[str, Scope] = {}
+    for scope in sorted(scopes, key=lambda scope: len(scope.members)):
+        members = {node.id for node in scope.members}
+        inner = {key: other for key, other in found.items() if key in members}
+        found = {key: other for key, other in found.items() if key not in inner}
+        found[scope.members[-1].id] = replace(scope, inner=inner)
+    return found
 
 
 def _by_index(stream: Stream, index: Index) -> tuple[int, str]:

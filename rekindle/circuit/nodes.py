@@ -17,7 +17,7 @@ from typing import TypeAlias
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import STAMPED, Body, Extent, First, Linearity, Measure, Onwards
+from rekindle.calculus.terms import Body, Extent, First, Linearity, Measure, Onwards, with_stamps
 from rekindle.circuit.stages import Branch, LinearForm
 
 
@@ -97,16 +97,16 @@ class Nulls(enum.Enum):
 class Arrangement:
     """I(x), indexed by `keys`, or by the whole row where that is None.
 
-    The rows of one key are in the order of the bigint column `order`, if there is one. Rows that
-    are `stamped` with an iteration in their last column are told apart by the other columns, and
-    those that differ in the stamp alone are in its order.
+    The rows of one key are in the order of the bigint column `order`, if there is one. Rows whose
+    last columns are `stamps` are told apart by the other columns first; those that differ in one
+    stamp alone are in its order.
     """
 
     form: LinearForm
     keys: tuple[Scalar, ...] | None
     nulls: Nulls = Nulls.LEFT_OUT
     order: int | None = None
-    stamped: bool = False
+    stamps: int = 0
 
     linearity = Linearity.LINEAR
 
@@ -116,8 +116,7 @@ class Arrangement:
         more: tuple[str, ...] = () if self.nulls is Nulls.LEFT_OUT else ("nulls",)
         if self.order is not None:
             more += (f"order {self.order}",)
-        if self.stamped:
-            more += ("stamped",)
+        more += ("stamped",) * self.stamps
         return "arrange-" + fingerprint("arrange", self.form.text, *keys, *more)
 
     @property
@@ -202,11 +201,11 @@ class HalfJoin:
 
 @dataclass(frozen=True)
 class Deduplicate:
-    """H of Proposition 4.7 over an arrangement by the whole row; at every stamp, if `stamped`."""
+    """H of Proposition 4.7 over an arrangement by the whole row, at every value of its `stamps`."""
 
     arrangement: str
     schema: Schema
-    stamped: bool = False
+    stamps: int = 0
 
     linearity = Linearity.PER_KEY
 
@@ -263,7 +262,7 @@ class Regroup:
     keys: tuple[int, ...]
     body: Body
     extent: Extent | None
-    stamped: bool = False
+    stamps: int = 0
 
     linearity = Linearity.PER_KEY
 
@@ -278,7 +277,7 @@ class Regroup:
 
     @property
     def schema(self) -> Schema:
-        return self.body.schema + STAMPED if self.stamped else self.body.schema
+        return with_stamps(self.body.schema, self.stamps)
 
     @cached_property
     def kept(self) -> Arrangement | None:
@@ -332,6 +331,8 @@ class Variable:
     name: str
     schema: Schema
     limit: int
+    depth: int = 1
+    """How many scopes it is in, its own among them; as many stamps end its rows."""
 
     linearity = Linearity.SOURCE
 

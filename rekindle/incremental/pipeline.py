@@ -114,7 +114,9 @@ def _recursions(term: Term) -> Iterator[Fix]:
                 continue
             seen.add(found.names)
             yield found
-        waiting += found.children
+            waiting += stamped_bodies(found)
+        else:
+            waiting += found.children
 
 
 def _scope(fix: Fix) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,9 @@
 """Per-key operators at every iteration of a scope, over rows with a stamp.
 
-The rows of an arrangement that is `stamped` are identified by (`_key`, `_id0`) apart from their
-stamp, which is `_id1`; so rows that differ in the stamp alone stand together, in its order, and the
-multiplicity of a row at an iteration is a running sum.
+The rows of an arrangement with one stamp are identified by (`_key`, `_id0`) apart from it, and it
+is `_id1`; so rows that differ in the stamp alone stand together, in its order, and the multiplicity
+of a row at an iteration is a running sum. With the stamps of several nested scopes times are not in
+one order, and `grid.py` takes over.
 """
 
 from __future__ import annotations
@@ -13,8 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rekindle.kernels.distinct import distinct_change
+from rekindle.kernels.grid import (
+    UNTIL,
+    corners_of_results,
+    distinct_in_grid,
+    group_schema_in_grid,
+    groups_in_grid,
+)
 from rekindle.kernels.regroup import MOMENT
 from rekindle.traces.arrays import (
+    IDENTITY,
+    KEY,
     WEIGHT,
     Booleans,
     Int64s,
@@ -33,31 +44,42 @@ from rekindle.traces.consolidate import (
 )
 from rekindle.traces.reader import TraceReader
 
-UNTIL = "_until"
+_WEIGHED = (KEY, *IDENTITY, WEIGHT)
 
 
-def distinct_at_every_stamp(change: Any, before: TraceReader) -> Any:
-    """The changes of distinct: `_weight` and the columns, the stamp last.
+def distinct_at_every_stamp(change: Any, before: TraceReader, stamps: int = 1) -> Any:
+    """The changes of distinct: `_weight` and the columns, the stamps last.
 
     Rows from before and changed rows are sorted once, together: at each stamp of a row, whether it
-    is there is told with and without the change, and the difference is the result.
+    is there is told with and without the change, and the difference is the result. Of the rows from
+    before only identities and weights are read: what comes or goes is among the changed rows, apart
+    from its stamp.
     """
+    if not stamps:
+        return distinct_change(change, before)
+    if stamps > 1:
+        return distinct_in_grid(change, before, stamps)
     stored = [
-        match.table.take(pa.array(match.row)) for match in before.matches(distinct_keys(change))
+        [integers(match.table.column(name))[match.row] for name in _WEIGHED]
+        for match in before.matches(distinct_keys(change))
     ]
-    layout = before.layout
-    rows = layout.conform(pa.concat_tables([*stored, change]))
-    order, identity = sorted_identity(identity_columns(rows))
+    now = [integers(change.column(name)) for name in _WEIGHED]
+    key, row, stamp, weights = (np.concatenate(part) for part in zip(*stored, now, strict=True))
+    order, identity = sorted_identity((key, row, stamp))
     starts = segment_starts(identity)
-    weights = integers(rows.column(WEIGHT))
+    old = len(weights) - len(change)
     earlier = weights.copy()
-    earlier[len(weights) - len(change) :] = 0
+    earlier[old:] = 0
     begins = _begins(identity[0][starts], identity[1][starts])
     turns = _turns(np.add.reduceat(weights[order], starts), begins)
     turns -= _turns(np.add.reduceat(earlier[order], starts), begins)
     kept = np.flatnonzero(turns)
-    taken = rows.select(layout.payload.names).take(pa.array(order[starts[kept]]))
-    return taken.add_column(0, WEIGHT, pa.array(turns[kept]))
+    # The changed rows stand behind the others, so the last of a row's places is one of them.
+    places = np.maximum.reduceat(order, starts[begins])[np.cumsum(begins)[kept] - 1] - old
+    *names, last = before.layout.payload.names
+    taken = change.select(names).take(pa.array(places))
+    at = pa.array(identity[2][starts[kept]]).cast(before.layout.payload.field(last).type)
+    return taken.append_column(last, at).add_column(0, WEIGHT, pa.array(turns[kept]))
 
 
 def _turns(weights: Int64s, begins: Booleans) -> Int64s:
@@ -84,7 +106,7 @@ def _running(weights: Int64s, begins: Booleans) -> Int64s:
     return total - np.repeat(offsets, np.diff(np.append(starts, len(weights))))
 
 
-def groups_at_every_stamp(change: Any, before: TraceReader) -> Any:
+def groups_at_every_stamp(change: Any, before: TraceReader, stamps: int = 1) -> Any:
     """The touched groups' rows at every iteration at which one of their rows comes or goes.
 
     `_moment` is -1 for the groups before the change and 1 after it, as in `touched_groups`; then
@@ -92,6 +114,8 @@ def groups_at_every_stamp(change: Any, before: TraceReader) -> Any:
     (NULL for the last). A row occurs as often as its multiplicity then says. Before its first
     changed iteration a group is what it was, so it is told from that one on.
     """
+    if stamps > 1:
+        return groups_in_grid(change, before, stamps)
     old, _ = before.probe(distinct_keys(change))
     new = consolidate(pa.concat_tables([old, change]), before.layout)
     since = _first_stamps(change)
@@ -105,11 +129,13 @@ def _first_stamps(change: Any) -> tuple[Int64s, Int64s]:
     return key[starts], np.minimum.reduceat(stamp, starts) if len(starts) else stamp
 
 
-def from_until(results: Any, keys: int) -> Any:
+def from_until(results: Any, keys: int, stamps: int = 1) -> Any:
     """Results of groups at iterations as changes: each comes at its stamp and goes at the next.
 
     The columns are `_weight`, the keys, stamp and end, and the rest; the stamp becomes the last.
     """
+    if stamps > 1:
+        return corners_of_results(results, keys, stamps)
     weight, *columns = results.columns
     head, (stamp, until), rest = columns[:keys], columns[keys : keys + 2], columns[keys + 2 :]
     names = [WEIGHT, *(f"c{i}" for i in range(len(columns) - 1))]
@@ -118,9 +144,11 @@ def from_until(results: Any, keys: int) -> Any:
     return pa.concat_tables([comes, goes.filter(pc.is_valid(until))])
 
 
-def stamped_group_schema(schema: Any) -> Any:
+def stamped_group_schema(schema: Any, stamps: int = 1) -> Any:
     """The schema of what `groups_at_every_stamp` gives, from that of the trace."""
     payload = [field for field in schema if not field.name.startswith("_")]
+    if stamps > 1:
+        return group_schema_in_grid(payload, stamps)
     return _schema(payload)
 
 

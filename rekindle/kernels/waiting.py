@@ -1,32 +1,34 @@
-"""Changes of a recursion's relations that wait for the iteration at which they are due."""
+"""Changes of a recursion's relations that wait for the iteration at which they are due.
+
+A recursion inside others is iterated anew at every iteration of those, so a change is due at a
+vector of iterations, the outermost first. They are taken in the order of a dictionary: whatever is
+at an earlier time in every part has been taken before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rekindle.traces.arrays import WEIGHT, integers
+from rekindle.traces.arrays import WEIGHT, Booleans, single_chunk
 from rekindle.traces.consolidate import consolidate
 from rekindle.traces.layout import TraceLayout
 
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What is due at an iteration: rows of `_weight` and columns, for some of the relations."""
-
-    iteration: int
-    rows: Mapping[str, Any]
+Time = tuple[int, ...]
+Stamps = npt.NDArray[np.int32]
 
 
 class Waiting:
-    """Arranged changes of relations, by the relation; the stamp is their last column."""
+    """Arranged changes of relations, by the relation; their last columns are `depth` stamps."""
 
-    def __init__(self, layouts: Mapping[str, TraceLayout]) -> None:
+    def __init__(self, layouts: Mapping[str, TraceLayout], depth: int = 1) -> None:
         self._layouts = layouts
+        self._depth = depth
         self._tables: dict[str, Any] = {}
 
     def add(self, relation: str, change: Any) -> None:
@@ -37,25 +39,48 @@ class Waiting:
         if len(change):
             self._tables[relation] = change
 
-    def next(self) -> Turn | None:
-        """The changes of the least stamp, stamped one later (↑z⁻¹); None when nothing waits."""
-        if not self._tables:
-            return None
-        stamps = {name: self._stamps(name) for name in self._tables}
-        least = min(int(found.min()) for found in stamps.values())
-        due = {}
-        for name, found in stamps.items():
-            table = self._tables.pop(name)
-            now = found == least
-            if now.any():
-                due[name] = self._later(name, table.filter(pa.array(now)))
-            if not now.all():
-                self._tables[name] = table.filter(pa.array(~now))
-        return Turn(least + 1, due)
+    def soonest(self, within: Time) -> int | None:
+        """The least next part of a time that begins with `within` and at which anything is due.
 
-    def _stamps(self, name: str) -> Any:
-        column = self._layouts[name].payload.names[-1]
-        return integers(pc.cast(self._tables[name].column(column), pa.int64()))
+        Changes are due one iteration later than they are stamped (↑z⁻¹), in the last part.
+        """
+        least = []
+        for name in self._tables:
+            here = self._stamps(name, len(within))
+            if within:
+                here = here[self._begin_with(name, within)]
+            if len(here):
+                least.append(int(here.min()))
+        if not least:
+            return None
+        return min(least) + (len(within) == self._depth - 1)
+
+    def take(self, time: Time) -> dict[str, Any]:
+        """What is due at a time: rows of `_weight` and columns, for some of the relations."""
+        due = {}
+        for name, table in list(self._tables.items()):
+            now = self._begin_with(name, (*time[:-1], time[-1] - 1))
+            taken = np.flatnonzero(now)
+            if len(taken) == len(table):
+                del self._tables[name]
+            elif len(taken):
+                self._tables[name] = table.take(pa.array(np.flatnonzero(~now)))
+                table = table.take(pa.array(taken))
+            if len(taken):
+                due[name] = self._later(name, table)
+        return due
+
+    def _begin_with(self, name: str, stamps: Time) -> Booleans:
+        """Which rows have these first stamps."""
+        same: Booleans = self._stamps(name, 0) == stamps[0]
+        for place, stamp in enumerate(stamps[1:], start=1):
+            same &= self._stamps(name, place) == stamp
+        return same
+
+    def _stamps(self, name: str, place: int) -> Stamps:
+        column = self._layouts[name].payload.names[place - self._depth]
+        found: Stamps = single_chunk(self._tables[name].column(column)).to_numpy()
+        return found
 
     def _later(self, name: str, rows: Any) -> Any:
         names = self._layouts[name].payload.names

@@ -34,6 +34,7 @@ from rekindle.incremental.policies.factorised import factorise_rows
 from rekindle.incremental.policies.higher_order import follow_deltas
 from rekindle.incremental.policies.joins import Refusal, recognise_rows
 from rekindle.incremental.policies.view_tree import factorise
+from rekindle.runtime.fixpoints import Evaluation, Reading, assuming
 from rekindle.runtime.model_terms import sums_terms
 from rekindle.runtime.models import ModelSpec
 from rekindle.runtime.recursion import Fixpoint, Loop, fixed_point
@@ -42,9 +43,6 @@ from rekindle.spark.arithmetic import SparkArithmetic
 from rekindle.spark.types import check_storable, schema_of
 
 MARK = "rekindle."
-ITERATED = "·iterated"
-"""What a relation is called in its own step."""
-
 
 _POLICIES: Mapping[Policy, Callable[[Term, Arithmetic], Factorised]] = {
     Policy.VIEW_TREE: factorise,
@@ -111,20 +109,12 @@ class Definitions:
 
     def of_fixpoint(self, name: str, definition: Fixpoint) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given by iteration."""
-        schema = definition.initial.schema
-        with self.assumed({ITERATED: schema}):
-            leaf = self._catalyst.dataframe(self._leaves.plans[ITERATED])
-            after = definition.step(leaf)
-            _check_same_types(name, schema, after.schema)
-            frames = (definition.initial, after)
-            seed, body = (
-                self._translator.translate_query(optimise(self._catalyst, frame), [ITERATED]).term
-                for frame in frames
+        with assuming(self._leaves, _nullable) as assume:
+            reading = Reading(
+                name, self._catalyst, self._leaves, self._translator, assume, self._marked
             )
-            plans = [self._marked(frame._jdf.queryExecution().analyzed()) for frame in frames]
-        term = Fix((ITERATED,), (body,), (seed,), limit=definition.iterations)
-        kept = base64.b64encode(self._catalyst.serialise(plans)).decode()
-        loop = Loop((ITERATED,), (), 0, definition.iterations)
+            loop, term = reading.read(definition)
+            kept = base64.b64encode(self._catalyst.serialise(reading.plans)).decode()
         return self._stored(name, definition.initial, term, plan=kept, loop=loop), term
 
     def schema_of(self, query: str, assumed: Mapping[str, StructType]) -> StructType:
@@ -135,14 +125,10 @@ class Definitions:
     @contextmanager
     def assumed(self, schemas: Mapping[str, StructType]) -> Iterator[None]:
         """Names that are known for a moment."""
-        for name, schema in schemas.items():
-            fields = [StructField(f.name, f.dataType, True) for f in schema.fields]
-            self._leaves.add(name, StructType(fields))
-        try:
+        with assuming(self._leaves, _nullable) as assume:
+            for name, schema in schemas.items():
+                assume(name, schema)
             yield
-        finally:
-            for name in schemas:
-                self._leaves.remove(name)
 
     def _resolved(self, sql: str) -> DataFrame:
         plan = parse(self._catalyst, sql)
@@ -250,7 +236,10 @@ class Definitions:
         marked = self._catalyst.deserialise(base64.b64decode(entry.plan))
         if entry.loop is None:
             return self._filled(marked[0], contents)
-        return self._iterated(entry.loop, marked, contents)
+        initial, step = marked[:2]
+        loop = entry.loop
+        whole = Evaluation.of(self._catalyst, self._filled, contents, loop, marked)
+        return whole.rows(loop.names[0], loop.limit, initial, step, {})
 
     def _filled(self, marked: JavaObject, contents: Callable[[str], DataFrame]) -> DataFrame:
         """A plan with markers, over the rows that they stand for."""
@@ -301,23 +290,6 @@ class Definitions:
             created=0,
             loop=loop,
         )
-
-    def _iterated(
-        self, loop: Loop, marked: Sequence[JavaObject], contents: Callable[[str], DataFrame]
-    ) -> DataFrame:
-        """A fixpoint evaluated by Spark, one iteration after another."""
-        spark = self._catalyst.spark
-        initial, step = marked
-        first = self._filled(initial, contents)
-
-        def evaluate(_: str, values: Mapping[str, pa.Table]) -> pa.Table:
-            rows = spark.createDataFrame(values[ITERATED], first.schema)
-            given = self._filled(step, lambda name: rows if name == ITERATED else contents(name))
-            return given.toArrow()
-
-        one = replace(loop, queries=("",))
-        found = fixed_point(one, {ITERATED: first.toArrow()}, evaluate)
-        return spark.createDataFrame(found, first.schema)
 
     def _fixed_point(self, loop: Loop, contents: Callable[[str], DataFrame]) -> DataFrame:
         """The recursion evaluated by Spark, one query after another."""
@@ -374,14 +346,9 @@ class Definitions:
         return self._catalyst.transform(plan, mark)
 
 
-def _check_same_types(name: str, before: StructType, after: StructType) -> None:
-    one, other = ([f.dataType for f in schema.fields] for schema in (before, after))
-    if one != other:
-        raise DefinitionError(
-            f"the step of '{name}' gives other columns than its initial relation has",
-            detail=f"{before.simpleString()} against {after.simpleString()}",
-            hint="select and cast in the step what the initial relation has",
-        )
+def _nullable(schema: StructType) -> StructType:
+    """The columns of a relation of which nothing is known yet."""
+    return StructType([StructField(f.name, f.dataType, True) for f in schema.fields])
 
 
 def mentioned(plan: JavaObject, known: Iterable[str]) -> list[str]:

@@ -8,9 +8,11 @@ again and again until nothing changes, as the reference against which a view is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -22,13 +24,30 @@ LIMIT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
+class Nested:
+    """A fixpoint inside the step of another: what is iterated, what it gives, and its bound.
+
+    `around` has those of the iterated relations around it that it depends on.
+    """
+
+    iterated: str
+    result: str
+    limit: int
+    around: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
-    """Relations by name, the query of each, and which of them the view is."""
+    """Relations by name, the query of each, and which of them the view is.
+
+    A fixpoint of functions has no queries, and may have others `nested` in its step.
+    """
 
     names: tuple[str, ...]
     queries: tuple[str, ...]
     output: int
     limit: int
+    nested: tuple[Nested, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -36,13 +55,19 @@ class Loop:
             "queries": list(self.queries),
             "output": self.output,
             "limit": self.limit,
+            "nested": [[n.iterated, n.result, n.limit, list(n.around)] for n in self.nested],
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any] | None) -> Loop | None:
         if data is None:
             return None
-        return cls(tuple(data["names"]), tuple(data["queries"]), data["output"], data["limit"])
+        nested = tuple(
+            Nested(iterated, result, limit, tuple(around))
+            for iterated, result, limit, around in data.get("nested", ())
+        )
+        names, queries = tuple(data["names"]), tuple(data["queries"])
+        return cls(names, queries, data["output"], data["limit"], nested)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +75,54 @@ class Fixpoint:
     """A relation that begins as `initial` and becomes `step` of itself until nothing changes."""
 
     initial: DataFrame
-    step: Callable[[DataFrame], DataFrame]
+    step: Step
     iterations: int
 
+    def dataframe(self) -> DataFrame:
+        """What the relation becomes, inside the step of another fixpoint.
 
-def fixpoint(
-    initial: DataFrame, step: Callable[[DataFrame], DataFrame], *, iterations: int = LIMIT
-) -> Fixpoint:
+        The outer iteration goes on when this one has come to its end, which it does anew at every
+        iteration of the outer one.
+        """
+        reader = _READER.get()
+        if reader is None:
+            raise DefinitionError(
+                "a fixpoint is read as a DataFrame outside of the step of another one",
+                hint="create a view by it, db.create_view(name, rekindle.fixpoint(...)), and read "
+                "that: db.table(name)",
+            )
+        return reader(self)
+
+
+Step: TypeAlias = Callable[[DataFrame], "DataFrame | Fixpoint"]
+Reader: TypeAlias = Callable[[Fixpoint], DataFrame]
+_READER: ContextVar[Reader | None] = ContextVar("reader", default=None)
+
+
+@contextmanager
+def read_by(reader: Reader) -> Iterator[None]:
+    """Let `reader` say what fixpoints are as DataFrames, for as long as a step is called."""
+    token = _READER.set(reader)
+    try:
+        yield
+    finally:
+        _READER.reset(token)
+
+
+def fixpoint(initial: DataFrame, step: Step, *, iterations: int = LIMIT) -> Fixpoint:
     """The definition of a view by iteration, for `db.create_view`.
 
     `step` is called once, to say what it computes of a relation; the relation may grow, shrink or
-    be replaced. A transaction after which it takes more than so many iterations is undone.
+    be replaced. A transaction after which it takes more than so many iterations is undone. A step
+    may use another fixpoint, of its relation or within its own step: `fixpoint(...).dataframe()`.
     """
     if iterations < 1:
         raise DefinitionError("a fixpoint needs at least 1 iteration")
+    if not isinstance(initial, DataFrame):
+        raise DefinitionError(
+            f"a fixpoint begins with a DataFrame, not with a {type(initial).__name__}",
+            hint="inside a step, rekindle.fixpoint(...).dataframe() is what another one gives",
+        )
     return Fixpoint(initial, step, iterations)
 
 

@@ -48,7 +48,6 @@ from rekindle.kernels.aggregate import (
     empty_buffers,
     state_change,
 )
-from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.regroup import MOMENT, group_schema, touched_groups, touched_onwards
 from rekindle.kernels.settle import (
     distinct_at_every_stamp,
@@ -163,7 +162,7 @@ class DistributedStep:
         read = {key for node in scope.members for key in node.inputs if key in self._rows}
         outside = {key: self._changed_rows(self._context.circuit.nodes[key]) for key in read}
         step = InlineStep(self._plans, self._context)
-        turns = _LargeTurns(self._plans, self._frames, self._context, scope)
+        turns = _LargeTurns(self._plans, self._frames, self._context)
         changed = step.iterate(scope, outside, result, turns.take)
         for key, table in changed.items():
             if len(table):
@@ -341,12 +340,12 @@ class DistributedStep:
         store = self._context.store
         names = [WEIGHT, *written.layout.payload.names]
         schema = pa.schema([written.layout.schema.field(name) for name in names])
-        distinct = distinct_at_every_stamp if node.stamped else distinct_change
+        stamps = node.stamps
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             reader = TraceReader.of_trace(before, store, key_range)
             for table in TraceReader.of_trace(written, store, key_range).scan_keys(CHANGE_ROWS):
-                yield distinct(table, reader).select(names)
+                yield distinct_at_every_stamp(table, reader, stamps).select(names)
 
         return self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
 
@@ -376,7 +375,7 @@ class DistributedStep:
         before = self._context.traces[node.arrangement]
         written = self._changes.get(node.arrangement, Trace(before.layout))
         after = sum_of(before, written)
-        store, extent, stamped = self._context.store, node.extent, node.stamped
+        store, extent, stamps = self._context.store, node.extent, node.stamps
         kept = None if node.kept is None else self._context.traces[node.kept.id]
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
@@ -384,8 +383,8 @@ class DistributedStep:
             new = TraceReader.of_trace(after, store, key_range)
             changes = TraceReader.of_trace(written, store, key_range)
             for table in changes.scan_keys(CHANGE_ROWS):
-                if stamped:
-                    yield groups_at_every_stamp(table, old)
+                if stamps:
+                    yield groups_at_every_stamp(table, old, stamps)
                 elif isinstance(extent, Onwards):
                     assert kept is not None
                     results = TraceReader.of_trace(kept, store, key_range)
@@ -394,15 +393,15 @@ class DistributedStep:
                     yield touched_groups(table, old, new, extent)
 
         given = (before if kept is None else kept).layout.schema
-        schema = (stamped_group_schema if stamped else group_schema)(given)
+        schema = stamped_group_schema(given, stamps) if stamps else group_schema(given)
         rows = self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
         keys, types = group_columns(node, arrangement.schema)
         attributes = self._plans.bodies.attributes(types)
         becoming = rows if kept is None else rows.where(F.col(MOMENT) >= 0)
         leaf = self._frames.aliased(becoming, attributes)
         frame = self._frames.of_plan(self._plans.bodies.of_node(node, keys, leaf, attributes))
-        if stamped:
-            return _from_until(frame, len(node.keys))
+        if stamps:
+            return _from_until(frame, len(node.keys), stamps)
         if isinstance(extent, Near):
             return frame.withColumn(WEIGHT, F.signum(WEIGHT).cast("bigint"))
         if kept is not None:
@@ -431,14 +430,14 @@ class _LargeTurns:
     what is due when; what the joins between them give never passes through it.
     """
 
-    def __init__(self, plans: Plans, frames: Frames, context: StepContext, scope: Scope) -> None:
+    def __init__(self, plans: Plans, frames: Frames, context: StepContext) -> None:
         self._plans, self._frames, self._context = plans, frames, context
-        self._members = [node for node in scope.members if not isinstance(node, Variable)]
         self._turns = itertools.count()
         self._written: dict[int, tuple[pa.Table, Run]] = {}
 
     def take(
         self,
+        members: Iterable[Node],
         due: Mapping[str, pa.Table],
         past: Mapping[str, list[pa.Table]],
         result: StepResult,
@@ -460,7 +459,7 @@ class _LargeTurns:
             else:
                 step.give(key, table)
         changed = dict(due)
-        for key, run in step.run_some(self._members, result).items():
+        for key, run in step.run_some(members, result).items():
             trace = Trace(context.traces[key].layout, (run,))
             table = TraceReader.of_trace(trace, context.store).whole()
             changed[key] = table
@@ -480,15 +479,15 @@ class _LargeTurns:
         self._written.clear()
 
 
-def _from_until(frame: DataFrame, keys: int) -> DataFrame:
+def _from_until(frame: DataFrame, keys: int, stamps: int) -> DataFrame:
     """`from_until` on a frame."""
     weight, *columns = frame.schema.fields
-    kept = [*columns[:keys], *columns[keys + 2 :], columns[keys]]
+    kept = [*columns[:keys], *columns[keys + 2 * stamps :], *columns[keys : keys + stamps]]
     schema = StructType([weight, *(StructField(f"c{i}", f.dataType) for i, f in enumerate(kept))])
 
     def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from from_until(pa.Table.from_batches([batch]), keys).to_batches()
+            yield from from_until(pa.Table.from_batches([batch]), keys, stamps).to_batches()
 
     return frame.mapInArrow(changes, schema)
 

@@ -32,7 +32,6 @@ from rekindle.circuit.nodes import (
     View,
 )
 from rekindle.circuit.stages import Branch, LinearForm
-from rekindle.errors import iteration_limit
 from rekindle.kernels.aggregate import (
     Existence,
     aggregate_change,
@@ -40,7 +39,6 @@ from rekindle.kernels.aggregate import (
     empty_buffers,
 )
 from rekindle.kernels.arrange import arrange
-from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.regroup import (
     MOMENT,
     parted,
@@ -49,7 +47,8 @@ from rekindle.kernels.regroup import (
     with_signs,
 )
 from rekindle.kernels.settle import distinct_at_every_stamp, from_until, groups_at_every_stamp
-from rekindle.kernels.waiting import Turn, Waiting
+from rekindle.kernels.waiting import Time
+from rekindle.spark.loops import Loop
 from rekindle.spark.plans import (
     Plans,
     accumulators_of,
@@ -70,9 +69,10 @@ MAXIMUM_TURN_ROWS = 500_000
 MAXIMUM_PIECES = 6
 """How many changes of earlier iterations are read one by one before they are added up."""
 Elsewhere: TypeAlias = Callable[
-    [Mapping[str, pa.Table], Mapping[str, list[pa.Table]], StepResult], dict[str, pa.Table]
+    [Sequence[Node], Mapping[str, pa.Table], Mapping[str, list[pa.Table]], StepResult],
+    dict[str, pa.Table],
 ]
-"""Takes a turn of a recursion: from what is due, and what changed before, to what changes."""
+"""Takes a turn of some nodes: from what is due, and what changed before, to what changes."""
 
 
 class InlineStep:
@@ -145,55 +145,104 @@ class InlineStep:
     ) -> dict[str, pa.Table]:
         """Run a recursion until nothing changes: (6.1), one iteration after another.
 
-        What changed `outside` is there at iteration 0. What the relations change by is led back
-        one iteration later; changes of later iterations wait for their turn. A turn that is too
-        large is taken `elsewhere`, if that is given. Gives the changes of the nodes that keep an
-        integral.
+        What changed `outside` is there at iteration 0. A turn that is too large is taken
+        `elsewhere`, if that is given. Gives the changes of the nodes that keep an integral.
         """
         before = self._changes
-        members = [node for node in scope.members if not isinstance(node, Variable)]
-        read = {key for node in members for key in node.inputs}
-        waiting = Waiting({r.variable.id: self._plans.layout(r) for r in scope.recurs})
-        turn: Turn | None = Turn(0, {key: outside[key] for key in read if key in outside})
-        while turn is not None and turn.rows:
-            variable = scope.recurs[0].variable
-            if turn.iteration > variable.limit:
-                names = [recur.variable.name for recur in scope.recurs]
-                raise iteration_limit(names, variable.limit)
-            self._changes = self._turn(members, turn, result, elsewhere)
-            for key, change in self._changes.items():
-                self._past.setdefault(key, []).append(change)
-            for recur in scope.recurs:
-                if recur.id in self._changes:
-                    waiting.add(recur.variable.id, self._changes[recur.id])
-            turn = waiting.next()
+        self._turns(Loop.of(scope, self._plans), (), outside, result, elsewhere)
         changed = {
             node.id: arrange(pa.concat_tables(self._past[node.id]), self._plans.layout(node))
-            for node in members
-            if isinstance(node, Keeping) and node.id in self._past
+            for node in scope.members
+            if isinstance(node, Keeping) and self._past.get(node.id)
         }
         self._changes, self._past = before, {}
         return changed
 
+    def _turns(
+        self,
+        loop: Loop,
+        within: Time,
+        outside: Mapping[str, pa.Table],
+        result: StepResult,
+        elsewhere: Elsewhere | None,
+    ) -> dict[str, list[pa.Table]]:
+        """The iterations of a recursion, at one iteration of each that it is in.
+
+        What the relations change by is led back one iteration later; changes of later iterations
+        wait for their turn, also for that of an outer recursion. Gives what the relations changed
+        by, turn by turn; what was outside is as if it had not been read.
+        """
+        due = {key: outside[key] for key in loop.read if key in outside}
+        past = {key: list(self._past.get(key, ())) for key in due}
+        changed: dict[str, list[pa.Table]] = {}
+        iteration = 0 if due else loop.soonest(within)
+        while iteration is not None:
+            loop.check(iteration)
+            due |= loop.waiting.take((*within, iteration))
+            self._changes = self._turn(loop, (*within, iteration), due, result, elsewhere)
+            for key, change in self._changes.items():
+                if key not in loop.inside:
+                    self._past.setdefault(key, []).append(change)
+            for recur in loop.scope.recurs:
+                if recur.id in self._changes:
+                    changed.setdefault(recur.id, []).append(self._changes[recur.id])
+                    loop.waiting.add(recur.variable.id, self._changes[recur.id])
+            due, iteration = {}, loop.soonest(within)
+        self._past |= past
+        return changed
+
     def _turn(
         self,
-        members: Sequence[Node],
-        turn: Turn,
+        loop: Loop,
+        time: Time,
+        due: Mapping[str, pa.Table],
         result: StepResult,
         elsewhere: Elsewhere | None,
     ) -> dict[str, pa.Table]:
         """What nodes change by at an iteration."""
-        if elsewhere is not None and sum(map(len, turn.rows.values())) > MAXIMUM_TURN_ROWS:
-            return elsewhere(turn.rows, self._past, result)
-        self._changes = dict(turn.rows)
+        if loop.inner:
+            return self._turn_around(loop, time, due, result, elsewhere)
+        if elsewhere is not None and sum(map(len, due.values())) > MAXIMUM_TURN_ROWS:
+            return elsewhere(loop.members, due, self._past, result)
+        self._changes = dict(due)
         try:
-            for node in members:
+            for node in loop.members:
                 self._run(node, result)
         except TooLargeError:
             if elsewhere is None:
                 raise
-            return elsewhere(turn.rows, self._past, result)
+            return elsewhere(loop.members, due, self._past, result)
         return self._changes
+
+    def _turn_around(
+        self,
+        loop: Loop,
+        time: Time,
+        due: Mapping[str, pa.Table],
+        result: StepResult,
+        elsewhere: Elsewhere | None,
+    ) -> dict[str, pa.Table]:
+        """The same where other recursions come to their end meanwhile.
+
+        The turn cannot be taken again elsewhere when these have run, so nothing is too large for
+        what is around them; their own turns may be.
+        """
+        most, here = self._most_rows, dict(due)
+        for node in loop.members:
+            if node.id in loop.inner:
+                changed = self._turns(loop.inner[node.id], time, here, result, elsewhere)
+                here |= {key: self._summed(key, tables) for key, tables in changed.items()}
+            elif node.id not in loop.inside:
+                self._changes = here
+                self._most_rows = most if elsewhere is None else None
+                self._run(node, result)
+                self._most_rows = most
+        return here
+
+    def _summed(self, key: str, changes: Sequence[pa.Table]) -> pa.Table:
+        """Arranged changes of a node as one."""
+        whole = pa.concat_tables(changes)
+        return whole if len(changes) == 1 else arrange(whole, self._context.traces[key].layout)
 
     def _seed(self, node: Node, table: pa.Table) -> None:
         if not isinstance(node, Group):
@@ -227,8 +276,8 @@ class InlineStep:
                 return self._join(node)
             case Deduplicate():
                 change = self._changes[node.arrangement]
-                distinct = distinct_at_every_stamp if node.stamped else distinct_change
-                output = distinct(change, self._before(node.arrangement))
+                before = self._before(node.arrangement)
+                output = distinct_at_every_stamp(change, before, node.stamps)
                 return with_positional_names(output.select(_rows(output)))
             case Group():
                 return self._group(node)
@@ -299,8 +348,8 @@ class InlineStep:
         change = self._changes.get(node.arrangement, layout.empty())
         before = self._before(node.arrangement)
         match node.extent:
-            case _ if node.stamped:
-                rows = groups_at_every_stamp(change, before)
+            case _ if node.stamps:
+                rows = groups_at_every_stamp(change, before, node.stamps)
             case Onwards():
                 assert node.kept is not None
                 rows = touched_onwards(change, before, self._before(node.kept.id), node.extent)
@@ -316,8 +365,8 @@ class InlineStep:
                 leaving, rows = parted(rows)
                 parts.append(with_positional_names(leaving))
             result = self._plans.regroup(node, schema).run(rows)
-            if node.stamped:
-                result = from_until(result, len(node.keys))
+            if node.stamps:
+                result = from_until(result, len(node.keys), node.stamps)
             elif isinstance(node.extent, Near):
                 result = with_signs(result)
             parts.append(with_positional_names(result))

@@ -148,15 +148,17 @@ def meeting_of(node: HalfJoin) -> Meeting:
 def group_columns(node: Regroup, rows: Schema) -> tuple[tuple[int, ...], list[str]]:
     """Where the keys of touched groups are, and the types of their rows.
 
-    Over stamped rows a group is also one of an iteration, which lasts until another. Going onwards
-    a row has results too.
+    Over stamped rows a group is also one of an iteration, which lasts until another, of each scope.
+    Going onwards a row has results too.
     """
     if isinstance(node.extent, Onwards):
         return node.keys, list(node.schema.types)
-    if not node.stamped:
+    stamps = node.stamps
+    if not stamps:
         return node.keys, list(rows.types)
-    stamp = len(rows.types) - 1
-    return (*node.keys, stamp, stamp + 1), [*rows.types, "int"]
+    width = len(rows.types) - stamps
+    bounds = range(width, width + 2 * stamps)
+    return (*node.keys, *bounds), [*rows.types[:width], *["int"] * len(bounds)]
 
 
 def extremes_of(body: Body, keys: Sequence[int], types: Sequence[str]) -> Extremes | None:
@@ -268,9 +270,9 @@ class Plans:
 
     def _by_spark(self, node: Regroup, keys: tuple[int, ...], types: list[str]) -> LocalPlan:
         attributes = self.bodies.attributes(types)
-        given = list(node.schema.types)
-        if node.stamped:
-            given = [*given[: len(node.keys)], "int", "int", *given[len(node.keys) : -1]]
+        given, place, stamps = list(node.schema.types), len(node.keys), node.stamps
+        if stamps:
+            given = [*given[:place], *["int"] * (2 * stamps), *given[place:-stamps]]
         return self.local.prepare(
             attributes,
             lambda leaf: self.bodies.of_node(node, keys, leaf, attributes),

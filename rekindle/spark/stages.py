@@ -132,7 +132,7 @@ class Lowering:
                 scalars += [a for measure in node.measures for a in measure.arguments]
                 scalars += [] if node.merged is None else [node.merged]
                 return self._group(scalars, len(node.keys), node.form.schema)
-            case Arrangement() if node.stamped:
+            case Arrangement() if node.stamps:
                 return (self._stamped(node),)
             case Arrangement() if node.keys is not None:
                 return (self._by_keys(node.keys, node),)
@@ -233,21 +233,28 @@ class Lowering:
         return Rowwise(attributes, predicate, _same(attributes), marks, identity)
 
     def _stamped(self, node: Arrangement) -> Rowwise:
-        """Rows told apart by all columns but the last, which is a stamp and orders them."""
+        """Rows told apart by all columns but the last, which are stamps; one alone orders them."""
         attributes = self._attributes(node.keys or (), node.schema)
-        *columns, stamp = attributes
-        types = [data_type(field.type) for field in node.schema.fields[:-1]]
+        width = len(attributes) - node.stamps
+        columns, stamps = attributes[:width], attributes[width:]
+        types = [data_type(field.type) for field in node.schema.fields[:width]]
 
         def marks() -> Marks:
             first, second = hashes(self.catalyst, columns, types)
             if node.keys is not None:
                 keys = [self._expression(key, attributes) for key in node.keys]
                 first = key_hash(self.catalyst, keys, [data_type(key.type) for key in node.keys])
-            return first, second, self.catalyst.cast(stamp, self.catalyst.data_type("bigint"))
+            if len(stamps) == 1:
+                time = self.catalyst.cast(stamps[0], self.catalyst.data_type("bigint"))
+            else:
+                _, time = hashes(self.catalyst, stamps, [data_type("int")] * len(stamps))
+            return first, second, time
 
         rows = _hashed(range(len(columns)))
         key = rows[0] if node.keys is None else hashed_key(node.keys, KEY_SEED)
-        identity = identity_of(node.schema.types, key, rows[1], Copied(len(columns)))
+        times = _hashed(range(width, len(attributes)))
+        time = Copied(width) if len(stamps) == 1 else times[1]
+        identity = identity_of(node.schema.types, key, rows[1], time)
         return Rowwise(attributes, None, _same(attributes), marks, identity)
 
     def _group(

@@ -11,11 +11,26 @@ from hypothesis import strategies as st
 
 from rekindle.algebra.groups import INTEGERS
 from rekindle.algebra.zset import ZSet
+from rekindle.calculus.bodies import Measures
 from rekindle.calculus.interpreter import apply_operator
+from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import STAMPED, Distinct, Source
+from rekindle.calculus.terms import (
+    STAMPED,
+    AggregateFunction,
+    Distinct,
+    Measure,
+    PerGroup,
+    Source,
+    with_stamps,
+)
 from rekindle.kernels.regroup import MOMENT
-from rekindle.kernels.settle import distinct_at_every_stamp, from_until, groups_at_every_stamp
+from rekindle.kernels.settle import (
+    distinct_at_every_stamp,
+    from_until,
+    groups_at_every_stamp,
+    stamped_group_schema,
+)
 from rekindle.kernels.waiting import Waiting
 from rekindle.traces.consolidate import consolidate
 from rekindle.traces.layout import TraceLayout
@@ -62,7 +77,7 @@ def test_distinct_at_every_stamp_is_the_change_of_distinct(stored: Weighted, new
     before = _arranged(stored, by_row=True)
     change = _arranged(new, by_row=True)
     found = distinct_at_every_stamp(change, TraceReader.of_tables(LAYOUT, [before]))
-    operator = Distinct(Source("t", Schema.of(g="int", v="int") + STAMPED), stamped=True)
+    operator = Distinct(Source("t", Schema.of(g="int", v="int") + STAMPED), stamps=1)
     old, later = ZSet(stored, INTEGERS), ZSet([*stored, *new], INTEGERS)
     expected = apply_operator(operator, [later]) + -apply_operator(operator, [old])
     assert _summed(found, ["c0", "c1", "c2"]) == Counter(dict(expected))
@@ -101,6 +116,72 @@ def test_groups_hold_their_rows_at_every_stamp(stored: Weighted, new: Weighted) 
                 assert now == Counter({v: n for v, n in sums.items() if n > 0})
 
 
+Timed = tuple[int, int, int, int]
+"""A group, a value, and the stamps of two scopes."""
+NESTED = TraceLayout((Weight(),), pa.schema([*FIELDS, ("c3", pa.int32())]))
+timed = st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 3), st.integers(0, 3))
+nested_changes = st.lists(st.tuples(timed, st.integers(-2, 2)), max_size=8)
+PAIRS = Schema.of(g="int", v="int")
+
+
+def _nested(weighted: list[tuple[Timed, int]], *, by_row: bool) -> pa.Table:
+    """As an arrangement with two stamps, whose identity tells their pairs apart."""
+    columns = np.array([row for row, _ in weighted], dtype=np.int64).reshape(-1, 4).T
+    group, value, outer, inner = columns
+    named = {
+        "_key": group * 10 + value if by_row else group,
+        "_id0": value,
+        "_id1": -7 * (outer * 100 + inner),
+        "_weight": np.array([weight for _, weight in weighted], dtype=np.int64),
+        "c0": group,
+        "c1": value,
+        "c2": outer.astype(np.int32),
+        "c3": inner.astype(np.int32),
+    }
+    names = NESTED.schema.names
+    return consolidate(pa.table([named[n] for n in names], names=names), NESTED)
+
+
+@settings(max_examples=300, deadline=None)
+@given(nested_changes, nested_changes)
+def test_distinct_of_nested_scopes_is_the_change_of_distinct(
+    stored: list[tuple[Timed, int]], new: list[tuple[Timed, int]]
+) -> None:
+    reader = TraceReader.of_tables(NESTED, [_nested(stored, by_row=True)])
+    found = distinct_at_every_stamp(_nested(new, by_row=True), reader, 2)
+    operator = Distinct(Source("t", with_stamps(PAIRS, 2)), stamps=2)
+    old, later = ZSet(stored, INTEGERS), ZSet([*stored, *new], INTEGERS)
+    expected = apply_operator(operator, [later]) + -apply_operator(operator, [old])
+    assert _summed(found, ["c0", "c1", "c2", "c3"]) == Counter(dict(expected))
+    assert len(found) == len(_summed(found, ["c0", "c1", "c2", "c3"]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(nested_changes, nested_changes)
+def test_groups_of_nested_scopes_give_the_change_of_their_results(
+    stored: list[tuple[Timed, int]], new: list[tuple[Timed, int]]
+) -> None:
+    """The least value and the number of rows of each group, at every pair of iterations."""
+    reader = TraceReader.of_tables(NESTED, [_nested(stored, by_row=False)])
+    table = groups_at_every_stamp(_nested(new, by_row=False), reader, 2)
+    assert table.schema == stamped_group_schema(NESTED.schema, 2)
+    names = [MOMENT, "c0", "c2", "_until0", "c3", "_until1"]
+    results = table.group_by(names).aggregate([("c1", "min"), ("c1", "count")])
+    named = results.select([*names, "c1_min", "c1_count"])
+    given_ = named.rename_columns(["_weight", *(f"c{i}" for i in range(7))])
+    found = _summed(from_until(given_, 1, 2), ["c0", "c1", "c2", "c3", "c4"])
+    value = Column(1, "int")
+    measures = (
+        Measure("least", AggregateFunction.LEAST, (value,), "int"),
+        Measure("n", AggregateFunction.COUNT, (value,), "bigint"),
+    )
+    body = Measures(Schema.of(g="int"), measures)
+    operator = PerGroup(Source("t", with_stamps(PAIRS, 2)), (0,), body, stamps=2)
+    old, later = ZSet(stored, INTEGERS), ZSet([*stored, *new], INTEGERS)
+    expected = apply_operator(operator, [later]) + -apply_operator(operator, [old])
+    assert found == Counter(dict(expected))
+
+
 def test_results_come_and_go() -> None:
     names = ["_weight", "c0", "c1", "c2", "c3"]
     given_ = pa.table([[1, -1], [7, 7], [0, 2], [2, None], [5, 6]], names=names)
@@ -123,11 +204,35 @@ def test_waiting_changes_are_due_in_order_and_none_is_lost(
             total[name, group, value, stamp + 1] += weight
     seen: Counter[tuple[object, ...]] = Counter()
     last = 0
-    while (turn := waiting.next()) is not None:
-        assert turn.iteration > last
-        last = turn.iteration
-        for name, rows_due in turn.rows.items():
+    while (iteration := waiting.soonest(())) is not None:
+        assert iteration > last
+        last = iteration
+        for name, rows_due in waiting.take((iteration,)).items():
             for row, weight in _summed(rows_due, ["c0", "c1", "c2"]).items():
-                assert row[-1] == turn.iteration
+                assert row[-1] == iteration
                 seen[name, *row] += weight
+    assert seen == Counter({row: n for row, n in total.items() if n})
+
+
+@settings(max_examples=100, deadline=None)
+@given(nested_changes)
+def test_changes_of_nested_scopes_are_due_in_the_order_of_a_dictionary(
+    batch: list[tuple[Timed, int]],
+) -> None:
+    waiting = Waiting({"r": NESTED}, 2)
+    waiting.add("r", _nested(batch, by_row=True))
+    seen: Counter[tuple[int, ...]] = Counter()
+    times: list[tuple[int, int]] = []
+    while (outer := waiting.soonest(())) is not None:
+        while (inner := waiting.soonest((outer,))) is not None:
+            times.append((outer, inner))
+            for row, weight in _summed(
+                waiting.take((outer, inner))["r"], ["c0", "c1", "c2", "c3"]
+            ).items():
+                assert row[2:] == (outer, inner)
+                seen[row] += weight
+    assert times == sorted(set(times))
+    total: Counter[tuple[int, ...]] = Counter()
+    for (*row, stamp), weight in batch:
+        total[*row, stamp + 1] += weight
     assert seen == Counter({row: n for row, n in total.items() if n})

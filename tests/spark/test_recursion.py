@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle
-from rekindle.errors import DefinitionError, IterationLimitError, StatementError, UnsupportedError
+from rekindle.errors import DefinitionError, IterationLimitError, StatementError
 from rekindle.runtime.database import Database
 from rekindle.spark.step import Placement
 from tests.spark.helpers import bag, refused, rows, weighted
@@ -382,13 +382,6 @@ def _ranks(links: list[tuple[int, int]]) -> dict[int, int]:
         if after == ranks:
             return ranks
         ranks = after
-
-
-def test_an_aggregate_of_a_whole_relation_inside_its_recursion_is_refused(db: Database) -> None:
-    db.sql("CREATE TABLE t (x BIGINT)")
-    counted = rekindle.fixpoint(db.table("t"), lambda rows: rows.groupBy().count())
-    with refused(db, UnsupportedError, "recursion"):
-        db.create_view("v", counted)
 
 
 def test_rules_in_sql(db: Database) -> None:
