@@ -44,6 +44,8 @@ from rekindle.spark.types import check_storable, schema_of
 MARK = "rekindle."
 ITERATED = "·iterated"
 """What a relation is called in its own step."""
+GIVEN = "·given"
+"""What a DataFrame is called in a query over it."""
 
 
 _POLICIES: Mapping[Policy, Callable[[Term, Arithmetic], Factorised]] = {
@@ -65,31 +67,42 @@ class Definitions:
         """The entry and term of a view given as SQL text."""
         return self._entry(name, self._resolved(sql), sql=sql, plan=None)
 
-    def of_model(self, name: str, query: str, spec: ModelSpec) -> tuple[ViewEntry, Term]:
+    def of_model(
+        self, name: str, query: str | DataFrame, spec: ModelSpec
+    ) -> tuple[ViewEntry, Term]:
         """The entry and term of a model's sums; over joins they follow a view tree if one can."""
-        spec = replace(spec, query=query)
-        sql = spec.sums.query(query)
-        frame = self._resolved(sql)
-        rows = self._translated(self._resolved(spec.sums.rows(query)))
+        given: dict[str, JavaObject] = {}
+        if isinstance(query, DataFrame):
+            given[GIVEN] = query._jdf.queryExecution().analyzed()
+            query = f"SELECT * FROM `{GIVEN}`"
+        else:
+            spec = replace(spec, query=query)
+        sums = spec.sums.query(query)
+        frame = self._resolved(sums, given)
+        kept = self._kept(name, frame) if given else None
+        rows = self._translated(self._resolved(spec.sums.rows(query), given))
         parts = sums_terms(spec.sums, rows, self._schema(name, frame), self.rounding)
         term = UnionAll(tuple(part.term for part in parts))
         policy = Policy.VIEW_TREE if any(p.follows_a_tree for p in parts) else Policy.FIRST_ORDER
-        entry = self._stored(name, frame, term, sql=sql)
+        entry = self._stored(name, frame, term, sql=None if given else sums, plan=kept)
         return replace(entry, model=spec, policy=policy), term
 
     def of_frame(self, name: str, frame: DataFrame) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as a DataFrame over `db.table(...)`."""
         entry, term = self._entry(name, frame, sql=None, plan=None)
+        return replace(entry, plan=self._kept(name, frame)), term
+
+    def _kept(self, name: str, frame: DataFrame) -> str:
+        """The plan of a frame with markers for the tables, as it is stored."""
         marked = self._marked(frame._jdf.queryExecution().analyzed())
         try:
-            kept = base64.b64encode(self._catalyst.serialise([marked])).decode()
+            return base64.b64encode(self._catalyst.serialise([marked])).decode()
         except Py4JJavaError as error:
             raise DefinitionError(
                 f"the DataFrame of view '{name}' cannot be stored",
                 detail=str(error.java_exception),
                 hint="define the view by SQL text",
             ) from error
-        return replace(entry, plan=kept), term
 
     def of_loops(
         self, loops: Sequence[Loop], schemas: Mapping[str, StructType]
@@ -144,10 +157,11 @@ class Definitions:
             for name in schemas:
                 self._leaves.remove(name)
 
-    def _resolved(self, sql: str) -> DataFrame:
+    def _resolved(self, sql: str, given: Mapping[str, JavaObject] | None = None) -> DataFrame:
+        """The query over the tables, and over plans that have names for the moment."""
         plan = parse(self._catalyst, sql)
         known = self._leaves.plans
-        scope = {mention: known[mention] for mention in mentioned(plan, known)}
+        scope = {mention: known[mention] for mention in mentioned(plan, known)} | dict(given or {})
         return resolve(self._catalyst, plan, scope, known)
 
     def term(self, entry: ViewEntry) -> Term:

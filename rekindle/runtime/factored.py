@@ -155,7 +155,13 @@ def factored_change(
         i, j = (np.asarray(place.filter(touched), dtype=np.int64) for place in (at, across))
         added = delta[i, j]
         missing[i, j] = False
-        new = pc.add_checked(old.column(names[matrix.value]), pa.array(added, types[matrix.value]))
+        try:
+            sums = (old.column(names[matrix.value]), pa.array(added, types[matrix.value]))
+            new = pc.add_checked(*sums)
+        except pa.ArrowInvalid as error:
+            raise RowError(
+                f"an entry of '{node.name}' would exceed 64 bits after a factored change"
+            ) from error
         changed = pa.array(added != 0)
         parts.append(_weighted(old.filter(changed), -1))
         parts.append(_weighted(old.set_column(matrix.value, names[matrix.value], new), 1, changed))

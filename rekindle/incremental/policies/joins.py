@@ -27,12 +27,20 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import (
     Aggregate,
     AggregateFunction,
+    Constant,
+    Distinct,
     Filter,
+    Fix,
+    FlatMap,
     Join,
     Map,
     Measure,
+    Negate,
     OuterJoin,
+    PerGroup,
+    SemiJoin,
     Term,
+    UnionAll,
     Values,
 )
 from rekindle.incremental.policies.arithmetic import Arithmetic, Operation
@@ -114,7 +122,7 @@ def recognise_rows(term: Term, arithmetic: Arithmetic) -> RowQuery | Refusal:
     while isinstance(below, Map | Filter):
         below = below.child
     if not isinstance(below, Join):
-        return Refusal(f"it is not a join of rows but ends in {_described(below)}")
+        return Refusal(f"it is not a join of rows but {_described(below)}")
     try:
         return _Recogniser(arithmetic).rows(term)
     except _RefusedError as refused:
@@ -122,12 +130,27 @@ def recognise_rows(term: Term, arithmetic: Arithmetic) -> RowQuery | Refusal:
 
 
 def _described(term: Term) -> str:
+    """What a term is at its top, in the words of SQL."""
     match term:
         case Aggregate():
             return "an aggregate"
         case OuterJoin():
             return "an outer join"
-    return type(term).__name__.lower()
+        case SemiJoin():
+            return "a selection by a subquery (IN, EXISTS, NOT IN)"
+        case Distinct():
+            return "a set of different rows (DISTINCT, UNION, INTERSECT, EXCEPT)"
+        case UnionAll() | Negate():
+            return "a UNION ALL or a difference of queries"
+        case PerGroup():
+            return "a window function or a LIMIT"
+        case FlatMap():
+            return "an explode or another function that makes rows"
+        case Fix():
+            return "a recursion"
+        case Constant():
+            return "a list of constant rows"
+    return "the rows of one table or view"
 
 
 def recognise(term: Term, arithmetic: Arithmetic) -> JoinQuery | Refusal:
@@ -161,7 +184,7 @@ class _Recogniser:
     def query(self, term: Aggregate) -> JoinQuery:
         layout = self._flatten(term.child)
         if len(self._leaves.terms) < 2:
-            raise _RefusedError("it joins nothing")
+            raise _RefusedError(_why_alone(self._leaves.terms[0]))
         keys = [
             self._on_one_leaf(layout.value(key), f"the grouping key '{name}'")
             for name, key in term.keys
@@ -366,6 +389,15 @@ def _order(place: Place) -> tuple[int, int]:
 
 _NOT_LOOKED_UP = ("float", "double", "collate", "array", "struct", "map")
 """Types with values that are equal and look different, or that cannot be looked up."""
+
+
+def _why_alone(leaf: Term) -> str:
+    """Why there is only one leaf."""
+    while isinstance(leaf, Map | Filter):
+        leaf = leaf.child
+    if isinstance(leaf, OuterJoin | SemiJoin):
+        return f"it reads {_described(leaf)}, and only inner joins are taken apart"
+    return "it joins nothing"
 
 
 def _has_outer_join(term: Term) -> bool:
