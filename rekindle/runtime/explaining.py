@@ -28,7 +28,9 @@ def explained(
     )
     if not isinstance(entry, ViewEntry) or term is None:
         return found
-    return replace(found, policies=_policies(entry, term, definitions, choosing))
+    taken = [] if engine.feeding is None else engine.feeding.taken.get(entry.name, [])
+    policies = _policies(entry, term, definitions, choosing)
+    return replace(found, policies=policies, fed="\n".join(taken))
 
 
 def _policies(entry: ViewEntry, term: Term, definitions: Definitions, choosing: Choosing) -> str:
