@@ -185,19 +185,28 @@ class Definitions:
         return self.under(entry.policy, again, term)[1]
 
     def under(self, policy: Policy, entry: ViewEntry, term: Term) -> tuple[ViewEntry, Term]:
-        """The view with the integrals that a policy asks for; refuses one that has no use."""
+        """The view with the integrals that a policy asks for; refuses one that has no use.
+
+        Under `higher_order` a query that compares with a nested aggregate falls back to first order
+        for the part that does, be it the whole.
+        """
         if policy is Policy.FIRST_ORDER:
             return entry, term
         if policy is Policy.FACTORED:
             return entry, self.fed(entry, term).term
-        found = _POLICIES[policy](term, self.arithmetic)
-        if len(found.refusals) == len(found.decisions):
+        found = self.decided(policy, term)
+        falls_back = policy is Policy.HIGHER_ORDER and found.has_nested
+        if not found.is_followed and not falls_back:
             raise UnsupportedError(
                 f"view '{entry.name}' cannot follow {_WORDS[policy]}",
                 detail="; ".join(found.refusals) or "it has no aggregate over a join",
                 hint=f"leave out policy = '{policy.value}'",
             )
         return self.stored_over(entry, found.term, policy), found.term
+
+    def decided(self, policy: Policy, term: Term) -> Factorised:
+        """What a policy makes of a view's term."""
+        return _POLICIES[policy](term, self.arithmetic)
 
     @property
     def arithmetic(self) -> SparkArithmetic:
