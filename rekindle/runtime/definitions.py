@@ -33,7 +33,7 @@ from rekindle.incremental.policies.factored_updates import Fed, fed
 from rekindle.incremental.policies.factorised import factorise_rows
 from rekindle.incremental.policies.higher_order import follow_deltas
 from rekindle.incremental.policies.joins import Refusal, recognise_rows
-from rekindle.incremental.policies.view_tree import factorise
+from rekindle.incremental.policies.narrow_views import follow_narrow_views
 from rekindle.runtime.model_terms import sums_terms
 from rekindle.runtime.models import ModelSpec
 from rekindle.runtime.recursion import Fixpoint, Loop, fixed_point
@@ -49,7 +49,7 @@ GIVEN = "·given"
 
 
 _POLICIES: Mapping[Policy, Callable[[Term, Arithmetic], Factorised]] = {
-    Policy.VIEW_TREE: factorise,
+    Policy.VIEW_TREE: follow_narrow_views,
     Policy.HIGHER_ORDER: follow_deltas,
 }
 _WORDS = {Policy.VIEW_TREE: "a view tree", Policy.HIGHER_ORDER: "deltas of deltas"}
