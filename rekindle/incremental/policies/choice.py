@@ -2,8 +2,8 @@
 
 `first_order` keeps every leaf and every join of the first leaves but the last; `view_tree` keeps
 the leaves and views of its tree, or the narrow views of a cyclic join; `higher_order` keeps the
-parts of its deltas. All keep the result. Rows of a join are estimated by the usual independence of columns, rows of a view also by the values
-that its key can have.
+parts of its deltas. All keep the result. Rows of a join are estimated by the usual independence of
+columns, rows of a view also by the values that its key can have.
 
 An unknown number of values is that of the smallest relation with the variable, as if every join
 followed a foreign key.
