@@ -93,12 +93,21 @@ def unknown_name(
 ) -> UnknownNameError:
     """An `UnknownNameError` that lists the names there are and suggests the nearest."""
     names = sorted(available)
-    nearest = get_close_matches(name, names, n=1)
     return UnknownNameError(
         f"unknown {kind} '{name}'" + (f" of '{owner}'" if owner else ""),
         detail=f"available: {', '.join(names) if names else 'none'}",
-        hint=f"did you mean '{nearest[0]}'?" if nearest else "",
+        hint=did_you_mean(name, names),
     )
+
+
+def did_you_mean(name: str, available: Iterable[str]) -> str:
+    """A hint with the available name that is nearest to what was written, if one is near.
+
+    >>> did_you_mean("view_treee", ["first_order", "view_tree"])
+    "did you mean 'view_tree'?"
+    """
+    nearest = get_close_matches(name, list(available), n=1)
+    return f"did you mean '{nearest[0]}'?" if nearest else ""
 
 
 def iteration_limit(names: Iterable[str], limit: int) -> IterationLimitError:

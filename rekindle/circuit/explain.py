@@ -59,10 +59,17 @@ class Explanation:
     """What a view that is kept factorised consists of."""
     policies: str = ""
     """What each policy would keep for the view."""
+    fed: str = ""
+    """Which parts of the last change reached the view as products of vectors."""
 
     def __str__(self) -> str:
         text = to_text(self.title, self.nodes, self.derivation)
-        for title, more in (("kept factorised", self.kept), ("policies", self.policies)):
+        sections = (
+            ("kept factorised", self.kept),
+            ("policies", self.policies),
+            ("last change by vectors", self.fed),
+        )
+        for title, more in sections:
             if more:
                 lines = "\n".join(f"  {line}" for line in more.splitlines())
                 text = f"{text}\n\n{title}\n{lines}"
@@ -75,6 +82,7 @@ class Explanation:
             "root": self.nodes[0].id,
             "kept": self.kept or None,
             "policies": self.policies or None,
+            "fed": self.fed or None,
             "nodes": [_node_json(node) for node in self.nodes],
             "derivation": [{"step": step, "text": text} for step, text in self.derivation],
         }

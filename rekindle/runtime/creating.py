@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.nodes import Table
-from rekindle.errors import DefinitionError, UnsupportedError
+from rekindle.errors import DefinitionError, UnsupportedError, did_you_mean
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.choosing import Choosing
 from rekindle.runtime.definitions import Definitions
@@ -58,6 +58,12 @@ class Creating:
 
     def replace(self, old: ViewEntry, definition: Definition, wanted: Wanted) -> ViewEntry:
         """Give a view another definition."""
+        if old.model is not None:
+            raise DefinitionError(
+                f"'{old.name}' is a model, and no view can take its place",
+                detail="its rows are the sums that db.model reads",
+                hint=f"DROP VIEW {old.name}, then create the view, or the model with another query",
+            )
         fed = Policy.FACTORED.value in (wanted.policy, old.policy.value)
         if fed or wanted.factorised or old.factorisation is not None:
             raise UnsupportedError(
@@ -125,6 +131,7 @@ class Creating:
             raise UnsupportedError(
                 f"the policy '{policy}' of view '{name}' is not available",
                 detail=f"available: {', '.join(known)}",
+                hint=did_you_mean(str(policy), known),
             )
         entry, term = self._read(name, definition)
         if policy is None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
@@ -255,7 +256,7 @@ class Database:
     def create_model(
         self,
         name: str,
-        query: str,
+        query: str | DataFrame,
         *,
         features: Sequence[str],
         label: str | None = None,
@@ -264,7 +265,7 @@ class Database:
         degree: int = 1,
         categorical: Sequence[str] = (),
     ) -> None:
-        """Create a model of columns of a query, over its rows.
+        """Create a model of columns of a query, SQL text or a DataFrame over `db.table(...)`.
 
         `linear` and `ridge` are regressions of the label on the features, with `degree=2` also on
         the products of two; `pca` has principal components; `chow_liu` relates categories. Features
@@ -276,13 +277,27 @@ class Database:
         self._check_writable()
         self._creating.check_new(name)
         spec = model_spec(name, label, features, kind, penalty, degree, categorical)
-        spec = with_categories(spec, self._definitions.schema_of(query, {}))
+        rows = self._rows_of(name, query)
+        spec = with_categories(spec, rows.schema)
         if spec.is_centred:
-            (averages,) = self.sql(spec.averages(query)).collect()
+            (averages,) = spec.averages(rows).collect()
             spec = spec.centred(averages.asDict())
         entry, term = self._definitions.of_model(name, query, spec)
         self._engine.create_views([(entry, term)])
         self._leaves.add(name, struct_of(entry.schema))
+
+    def _rows_of(self, name: str, query: str | DataFrame) -> DataFrame:
+        """The rows that a model is to be learned from, as they are now."""
+        if isinstance(query, str):
+            # Resolved by itself first: an error has the positions of the user's text then.
+            self._definitions.schema_of(query, {})
+            return self.sql(f"SELECT * FROM ({query})")
+        if isinstance(query, DataFrame):
+            return query
+        raise DefinitionError(
+            f"the model '{name}' cannot be learned from a {type(query).__name__}",
+            hint="give SQL text, or a DataFrame built from db.table(...)",
+        )
 
     def model(self, name: str) -> Model:
         """A model by its name."""
@@ -581,9 +596,21 @@ class Database:
 
 
 def _struct(what: str, schema: T.StructType | str) -> T.StructType:
-    struct = T._parse_datatype_string(schema) if isinstance(schema, str) else schema
+    hint = "write columns and their types, such as 'id bigint NOT NULL, name string'"
+    if not isinstance(schema, str | T.StructType):
+        raise DefinitionError(
+            f"{what} needs columns, not a value of the type {type(schema).__name__}", hint=hint
+        )
+    try:
+        struct = T._parse_datatype_string(schema) if isinstance(schema, str) else schema
+    except PySparkException as error:
+        raise DefinitionError(
+            f"the columns '{schema}' of {what} cannot be read",
+            detail=str(error).strip().split("\n")[0],
+            hint=hint,
+        ) from error
     if not isinstance(struct, T.StructType) or not struct.fields:
-        raise DefinitionError(f"{what} needs columns", hint="such as 'id bigint'")
+        raise DefinitionError(f"{what} needs columns", detail=f"given: '{schema}'", hint=hint)
     return struct
 
 

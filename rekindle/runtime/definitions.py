@@ -33,7 +33,7 @@ from rekindle.incremental.policies.factored_updates import Fed, fed
 from rekindle.incremental.policies.factorised import factorise_rows
 from rekindle.incremental.policies.higher_order import follow_deltas
 from rekindle.incremental.policies.joins import Refusal, recognise_rows
-from rekindle.incremental.policies.view_tree import factorise
+from rekindle.incremental.policies.narrow_views import follow_narrow_views
 from rekindle.runtime.fixpoints import Evaluation, Reading, assuming
 from rekindle.runtime.model_terms import sums_terms
 from rekindle.runtime.models import ModelSpec
@@ -43,9 +43,11 @@ from rekindle.spark.arithmetic import SparkArithmetic
 from rekindle.spark.types import check_storable, schema_of
 
 MARK = "rekindle."
+GIVEN = "·given"
+"""What a DataFrame is called in a query over it."""
 
 _POLICIES: Mapping[Policy, Callable[[Term, Arithmetic], Factorised]] = {
-    Policy.VIEW_TREE: factorise,
+    Policy.VIEW_TREE: follow_narrow_views,
     Policy.HIGHER_ORDER: follow_deltas,
 }
 _WORDS = {Policy.VIEW_TREE: "a view tree", Policy.HIGHER_ORDER: "deltas of deltas"}
@@ -63,31 +65,42 @@ class Definitions:
         """The entry and term of a view given as SQL text."""
         return self._entry(name, self._resolved(sql), sql=sql, plan=None)
 
-    def of_model(self, name: str, query: str, spec: ModelSpec) -> tuple[ViewEntry, Term]:
+    def of_model(
+        self, name: str, query: str | DataFrame, spec: ModelSpec
+    ) -> tuple[ViewEntry, Term]:
         """The entry and term of a model's sums; over joins they follow a view tree if one can."""
-        spec = replace(spec, query=query)
-        sql = spec.sums.query(query)
-        frame = self._resolved(sql)
-        rows = self._translated(self._resolved(spec.sums.rows(query)))
+        given: dict[str, JavaObject] = {}
+        if isinstance(query, DataFrame):
+            given[GIVEN] = query._jdf.queryExecution().analyzed()
+            query = f"SELECT * FROM `{GIVEN}`"
+        else:
+            spec = replace(spec, query=query)
+        sums = spec.sums.query(query)
+        frame = self._resolved(sums, given)
+        kept = self._kept(name, frame) if given else None
+        rows = self._translated(self._resolved(spec.sums.rows(query), given))
         parts = sums_terms(spec.sums, rows, self._schema(name, frame), self.rounding)
         term = UnionAll(tuple(part.term for part in parts))
         policy = Policy.VIEW_TREE if any(p.follows_a_tree for p in parts) else Policy.FIRST_ORDER
-        entry = self._stored(name, frame, term, sql=sql)
+        entry = self._stored(name, frame, term, sql=None if given else sums, plan=kept)
         return replace(entry, model=spec, policy=policy), term
 
     def of_frame(self, name: str, frame: DataFrame) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as a DataFrame over `db.table(...)`."""
         entry, term = self._entry(name, frame, sql=None, plan=None)
+        return replace(entry, plan=self._kept(name, frame)), term
+
+    def _kept(self, name: str, frame: DataFrame) -> str:
+        """The plan of a frame with markers for the tables, as it is stored."""
         marked = self._marked(frame._jdf.queryExecution().analyzed())
         try:
-            kept = base64.b64encode(self._catalyst.serialise([marked])).decode()
+            return base64.b64encode(self._catalyst.serialise([marked])).decode()
         except Py4JJavaError as error:
             raise DefinitionError(
                 f"the DataFrame of view '{name}' cannot be stored",
                 detail=str(error.java_exception),
                 hint="define the view by SQL text",
             ) from error
-        return replace(entry, plan=kept), term
 
     def of_loops(
         self, loops: Sequence[Loop], schemas: Mapping[str, StructType]
@@ -130,10 +143,11 @@ class Definitions:
                 assume(name, schema)
             yield
 
-    def _resolved(self, sql: str) -> DataFrame:
+    def _resolved(self, sql: str, given: Mapping[str, JavaObject] | None = None) -> DataFrame:
+        """The query over the tables, and over plans that have names for the moment."""
         plan = parse(self._catalyst, sql)
         known = self._leaves.plans
-        scope = {mention: known[mention] for mention in mentioned(plan, known)}
+        scope = {mention: known[mention] for mention in mentioned(plan, known)} | dict(given or {})
         return resolve(self._catalyst, plan, scope, known)
 
     def term(self, entry: ViewEntry) -> Term:
@@ -157,19 +171,28 @@ class Definitions:
         return self.under(entry.policy, again, term)[1]
 
     def under(self, policy: Policy, entry: ViewEntry, term: Term) -> tuple[ViewEntry, Term]:
-        """The view with the integrals that a policy asks for; refuses one that has no use."""
+        """The view with the integrals that a policy asks for; refuses one that has no use.
+
+        Under `higher_order` a query that compares with a nested aggregate falls back to first order
+        for the part that does, be it the whole.
+        """
         if policy is Policy.FIRST_ORDER:
             return entry, term
         if policy is Policy.FACTORED:
             return entry, self.fed(entry, term).term
-        found = _POLICIES[policy](term, self.arithmetic)
-        if len(found.refusals) == len(found.decisions):
+        found = self.decided(policy, term)
+        falls_back = policy is Policy.HIGHER_ORDER and found.has_nested
+        if not found.is_followed and not falls_back:
             raise UnsupportedError(
                 f"view '{entry.name}' cannot follow {_WORDS[policy]}",
                 detail="; ".join(found.refusals) or "it has no aggregate over a join",
                 hint=f"leave out policy = '{policy.value}'",
             )
         return self.stored_over(entry, found.term, policy), found.term
+
+    def decided(self, policy: Policy, term: Term) -> Factorised:
+        """What a policy makes of a view's term."""
+        return _POLICIES[policy](term, self.arithmetic)
 
     @property
     def arithmetic(self) -> SparkArithmetic:

@@ -34,6 +34,7 @@ from rekindle.runtime.feeding import Changed, Feeding
 from rekindle.runtime.filling import Filling
 from rekindle.runtime.garbage import Garbage
 from rekindle.runtime.log import CommitLog
+from rekindle.runtime.products import split
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.stepping import Stepping, TableChange
 from rekindle.spark.frames import Frames, to_arrow
@@ -353,7 +354,8 @@ class Engine:
                 change = found[name] = TableChange(rows=to_arrow(change.frame).cast(stored))
             assert change.rows is not None
             rows = self.arranged(node, change.rows)
-            arranged[name] = Changed(rows, change.factors)
+            products = split(node, rows) if change.factors is None else None
+            arranged[name] = Changed(rows, change.factors, products)
 
         @cache
         def before(name: str) -> pa.Table:

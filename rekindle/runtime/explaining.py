@@ -28,19 +28,26 @@ def explained(
     )
     if not isinstance(entry, ViewEntry) or term is None:
         return found
-    return replace(found, policies=_policies(entry, term, definitions, choosing))
+    taken = [] if engine.feeding is None else engine.feeding.taken.get(entry.name, [])
+    policies = _policies(entry, term, definitions, choosing)
+    return replace(found, policies=policies, fed="\n".join(taken))
 
 
 def _policies(entry: ViewEntry, term: Term, definitions: Definitions, choosing: Choosing) -> str:
-    """What each policy would keep now for the view's aggregates over joins."""
+    """What each policy would keep now for the view's aggregates over joins, and what is kept."""
     if entry.model is not None or entry.loop is not None:
         return ""
+    decisions: list[str] = []
     if entry.policy is not Policy.FIRST_ORDER:
         if entry.sql is None:
             return f"policy {entry.policy.value}"
         term = definitions.of_sql(entry.name, entry.sql)[1]
+        if entry.policy is not Policy.FACTORED:
+            decisions = [str(each) for each in definitions.decided(entry.policy, term).decisions]
     choices = dict(choosing.choices(term))
-    return described(choices, entry.policy) if choices else ""
+    if not choices and not decisions:
+        return ""
+    return "\n".join([described(choices, entry.policy), *decisions])
 
 
 def _facts(engine: Engine, key: str) -> NodeFacts:

@@ -55,7 +55,7 @@ class FactoredChange:
 
 
 def matrix_of(node: Table) -> Matrix:
-    """The table as a matrix."""
+    """The table as a matrix of values."""
     if len(node.schema) != 3 or len(node.key) != 2:
         raise DefinitionError(
             f"'{node.name}' is not a matrix",
@@ -70,6 +70,16 @@ def matrix_of(node: Table) -> Matrix:
             hint=f"a matrix has values of the type {' or '.join(SUMMED)}",
         )
     return Matrix(row, column, value)
+
+
+def shape_of(node: Table) -> Matrix | None:
+    """The table as a matrix, of ones if it has two columns; None if it is neither."""
+    if len(node.schema) == 2:
+        return Matrix(0, 1, None)
+    if len(node.schema) != 3 or len(node.key) != 2:
+        return None
+    value = 3 - sum(node.key)
+    return Matrix(*node.key, value) if node.schema.fields[value].type in SUMMED else None
 
 
 def products(u: Any, v: Any) -> list[tuple[Vector, Vector]]:
@@ -134,6 +144,7 @@ def factored_change(
 ) -> FactoredChange:
     """The change of a matrix by a sum of products, given what the table holds."""
     matrix = matrix_of(node)
+    assert matrix.value is not None
     types = [arrow_type(data_type(f.type)) for f in node.schema]
     rows, left = _stacked([u for u, _ in pairs], types[matrix.row], types[matrix.value], node)
     columns, right = _stacked(
@@ -155,7 +166,13 @@ def factored_change(
         i, j = (np.asarray(place.filter(touched), dtype=np.int64) for place in (at, across))
         added = delta[i, j]
         missing[i, j] = False
-        new = pc.add_checked(old.column(names[matrix.value]), pa.array(added, types[matrix.value]))
+        try:
+            sums = (old.column(names[matrix.value]), pa.array(added, types[matrix.value]))
+            new = pc.add_checked(*sums)
+        except pa.ArrowInvalid as error:
+            raise RowError(
+                f"an entry of '{node.name}' would exceed 64 bits after a factored change"
+            ) from error
         changed = pa.array(added != 0)
         parts.append(_weighted(old.filter(changed), -1))
         parts.append(_weighted(old.set_column(matrix.value, names[matrix.value], new), 1, changed))
@@ -172,7 +189,7 @@ def factored_change(
     whole = pa.concat_tables(parts) if parts else empty
     if len(i):
         return FactoredChange(whole, None)
-    return FactoredChange(whole, Factors((_vector_rows(rows, left), _vector_rows(columns, right))))
+    return FactoredChange(whole, Factors((vector_rows(rows, left), vector_rows(columns, right))))
 
 
 def _stacked(vectors: Sequence[Vector], index: Any, value: Any, node: Table) -> tuple[Any, Any]:
@@ -210,8 +227,9 @@ def _most(values: Any) -> int:
     return int(np.abs(values).max(initial=0))
 
 
-def _vector_rows(index: Any, stacked: Any) -> pa.Table:
-    at, number = np.nonzero(stacked)
+def vector_rows(index: Any, stacked: Any, *, counted: bool = False) -> pa.Table:
+    """The columns of an array as rows (product, index, value); with zeros if rows are counted."""
+    at, number = np.nonzero(np.ones_like(stacked) if counted else stacked)
     columns = [
         pa.array(np.ones(len(at), dtype=np.int64)),
         pa.array(number, pa.int32()),

@@ -7,7 +7,9 @@ read as it is after the step, one that waits as it was before.
 
 What comes and what leaves are bags, each of which is multiplied out by itself. In the feed a group
 of n joined rows with the sum s is a row with s and n − 1 rows with zero, so that a group vanishes
-with its last row. A factored change leaves the number of rows as it is.
+with its last row. A factored change leaves the number of rows as it is. So do products that are
+found in a plain change (`products.py`) and change entries; where entries arrive or leave, the
+vectors have all their rows and columns, and the rows that they join to are counted.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import pyarrow as pa
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import sources
 from rekindle.circuit.nodes import Table
+from rekindle.errors import EvaluationError
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.factored_updates import (
     Fed,
@@ -29,7 +32,8 @@ from rekindle.incremental.policies.factored_updates import (
     with_factors,
 )
 from rekindle.incremental.policies.joins import Refusal
-from rekindle.runtime.factored import Factors, matrix_of
+from rekindle.runtime.factored import Factors, shape_of
+from rekindle.runtime.products import Fate, Piece, Split
 from rekindle.spark.evaluate import Evaluation
 from rekindle.spark.inline import prepared
 from rekindle.spark.plans import Plans
@@ -40,10 +44,11 @@ from rekindle.traces.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """An arranged change of a table, and its factors if it came as a product."""
+    """An arranged change of a table, its factors if it came as a product, and those found in it."""
 
     rows: pa.Table
     factors: Factors | None = None
+    found: Split | None = None
 
 
 PIECE = 16_384
@@ -61,18 +66,23 @@ class Feeding:
         self._store = store
         self._arithmetic = arithmetic
         self.views: dict[str, Fed] = {}
+        self.taken: dict[str, list[str]] = {}
+        """For each view, which parts of its last change went by vectors; for explain."""
         self._evaluations: dict[tuple[str, str], Evaluation] = {}
+        self._refused: set[tuple[str, str]] = set()
 
     def add(self, name: str, view: Fed) -> None:
         self.views[name] = view
 
     def remove(self, name: str) -> None:
         self.views.pop(name, None)
+        self.taken.pop(name, None)
         self.forget_circuits()
 
     def forget_circuits(self) -> None:
         """After this the circuits are made anew, for the tables as they are then."""
         self._evaluations = {}
+        self._refused = set()
 
     def reads(self, name: str) -> Mapping[str, Schema]:
         """The tables that a fed view reads."""
@@ -97,6 +107,7 @@ class Feeding:
         read = list(self.reads(name))
         found: list[pa.Table] = []
         turns = [each for each in read if each in changes]
+        self.taken[name] = []
         for turn, changed in enumerate(turns):
             done = turns[:turn]
             others = {
@@ -115,25 +126,74 @@ class Feeding:
         tables: Callable[[str], Table],
         others: Mapping[str, pa.Table],
     ) -> Iterator[pa.Table]:
-        factored = None if change.factors is None else self._factored(name, changed, tables)
-        if factored is not None:
-            assert change.factors is not None
-            nodes = self._vectors(changed, tables)
-            given = {
-                node.name: prepared(self._plans, node, rows)
-                for node, rows in zip(nodes, change.factors.tables, strict=True)
-            }
-            found = factored.run({**others, **given})
-            yield from self._rows(name, found, 1, rows_stay=True)
-            return
-        weights = integers(change.rows.column(WEIGHT))
+        """What the change of one table adds, by vectors as far as it is made of them."""
+        if change.factors is not None:
+            found = self._by_vectors(name, changed, change.factors, tables, others)
+            if found is not None:
+                self.taken[name].append(f"{changed}: by the vectors that were given")
+                yield from self._rows(name, found, 1, rows_stay=True)
+                return
+        plain = change.rows
+        if change.found is not None and self._is_exact(name):
+            plain = change.found.rest
+            for piece in change.found.pieces:
+                rows = self._of_piece(name, changed, piece, tables, others)
+                if rows is None:
+                    plain = pa.concat_tables([plain, piece.rows])
+                else:
+                    self.taken[name].append(f"{changed}: {piece}")
+                    yield from rows
+        weights = integers(plain.column(WEIGHT))
         for sign in (1, -1):
-            part = change.rows.filter(pa.array(weights * sign > 0))
+            part = plain.filter(pa.array(weights * sign > 0))
             if len(part):
                 place = part.schema.get_field_index(WEIGHT)
                 times = pa.array(np.abs(integers(part.column(WEIGHT))))
                 part = part.set_column(place, WEIGHT, times)
                 yield from self._multiplied(name, changed, part, tables, others, sign)
+
+    def _by_vectors(
+        self,
+        name: str,
+        changed: str,
+        factors: Factors,
+        tables: Callable[[str], Table],
+        others: Mapping[str, pa.Table],
+    ) -> pa.Table | None:
+        """The groups that products of vectors add to; None where only the plain change will do."""
+        factored = self._factored(name, changed, tables)
+        if factored is None:
+            return None
+        given = {
+            node.name: prepared(self._plans, node, rows)
+            for node, rows in zip(self._vectors(changed, tables), factors.tables, strict=True)
+        }
+        return factored.run({**others, **given})
+
+    def _of_piece(
+        self,
+        name: str,
+        changed: str,
+        piece: Piece,
+        tables: Callable[[str], Table],
+        others: Mapping[str, pa.Table],
+    ) -> list[pa.Table] | None:
+        """The rows of the feed for products that were found; None if its own rows have to do."""
+        try:
+            found = self._by_vectors(name, changed, piece.factors, tables, others)
+        except EvaluationError:
+            # A sum on the way may overflow where those of the plain change do not.
+            return None
+        if found is None:
+            return None
+        if piece.fate is Fate.CHANGE:
+            return list(self._rows(name, found, 1, rows_stay=True))
+        sign = 1 if piece.fate is Fate.ARRIVE else -1
+        return list(self._rows(name, found, sign, copies=piece.rank))
+
+    def _is_exact(self, name: str) -> bool:
+        """Does it not matter to a view in which order its products are made?"""
+        return self.views[name].feed.schema.fields[-1].type == "bigint"
 
     def _multiplied(
         self,
@@ -155,11 +215,17 @@ class Feeding:
         return pa.schema([(WEIGHT, pa.int64()), *columns]).empty_table()
 
     def _rows(
-        self, name: str, found: pa.Table, sign: int, *, rows_stay: bool = False
+        self,
+        name: str,
+        found: pa.Table,
+        sign: int,
+        *,
+        rows_stay: bool = False,
+        copies: int = 1,
     ) -> Iterator[pa.Table]:
-        """Contributions of groups as weighted rows of the feed."""
+        """Contributions of groups as weighted rows of the feed; each row was counted so often."""
         keys = len(self.views[name].feed.schema) - 1
-        counts = integers(found.column(f"c{keys}"))
+        counts = integers(found.column(f"c{keys}")) // copies
         values = found.column(f"c{keys + 1}")
         ones: Int64s = np.full(len(found), sign, dtype=np.int64)
         zero = pa.array(np.zeros(len(found)), pa.float64()).cast(values.type)
@@ -185,11 +251,15 @@ class Feeding:
     ) -> Evaluation | None:
         """The contributions of a factored change; None where only the plain change will do."""
         key = (name, changed)
+        if key in self._refused:
+            return None
         if key not in self._evaluations:
-            matrix = matrix_of(tables(changed))
+            matrix = shape_of(tables(changed))
+            assert matrix is not None, "only matrices have factors"
             contributions = self.views[name].contributions
             replaced = with_factors(contributions, changed, matrix, self._arithmetic)
             if isinstance(replaced, Refusal):
+                self._refused.add(key)
                 return None
             nodes = [tables(each) for each in self.reads(name) if each != changed]
             nodes += self._vectors(changed, tables)
@@ -199,7 +269,9 @@ class Feeding:
 
     def _vectors(self, changed: str, tables: Callable[[str], Table]) -> tuple[Table, Table]:
         node = tables(changed)
-        left, right = vectors(changed, node.schema, matrix_of(node))
+        matrix = shape_of(node)
+        assert matrix is not None, "only matrices have factors"
+        left, right = vectors(changed, node.schema, matrix)
         return (
             Table(left.name, left.schema, (), "vector", {}),
             Table(right.name, right.schema, (), "vector", {}),

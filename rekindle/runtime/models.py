@@ -21,14 +21,16 @@ from pyspark.sql.types import (
     DataType,
     DateType,
     DecimalType,
+    DoubleType,
     IntegralType,
+    NullType,
     NumericType,
     StringType,
     StructType,
 )
 
 from rekindle.algebra.cofactor import Cofactor, Entry
-from rekindle.errors import DefinitionError, unknown_name
+from rekindle.errors import DefinitionError, UnknownNameError, did_you_mean, unknown_name
 from rekindle.incremental.policies.categories import (
     Edge,
     OneHot,
@@ -119,11 +121,10 @@ class ModelSpec:
         """Can a constant be taken off the numbers? Products as features would become others."""
         return self.degree == 1 and bool(self.sums.numbers)
 
-    def averages(self, query: str) -> str:
-        """A query for the averages of the numbers, over some of the rows."""
-        quoted = [name.replace("`", "``") for name in self.sums.numbers]
-        wanted = ", ".join(f"avg(CAST(`{name}` AS DOUBLE)) AS `{name}`" for name in quoted)
-        return f"SELECT {wanted} FROM (SELECT * FROM ({query}) LIMIT {AVERAGED_ROWS})"
+    def averages(self, rows: DataFrame) -> DataFrame:
+        """The averages of the numbers, over some of the rows."""
+        wanted = [F.avg(_column(name).cast("double")).alias(name) for name in self.sums.numbers]
+        return rows.limit(AVERAGED_ROWS).agg(*wanted)
 
     def centred(self, averages: Mapping[str, float | None]) -> ModelSpec:
         """The same model, whose sums are those of distances from about the averages.
@@ -149,6 +150,7 @@ def model_spec(
         raise DefinitionError(
             f"the model '{name}' cannot be of the kind '{kind}'",
             detail=f"known: {', '.join(KINDS)}",
+            hint=did_you_mean(kind, KINDS),
         )
     if isinstance(features, str) or not features:
         raise DefinitionError(
@@ -278,6 +280,7 @@ class Model:
         It is NULL where a feature is, and for a category's value that is in none of the rows that
         the model has learned from.
         """
+        self._check_given(rows)
         fitted, encoded = self._fitted()
         found = fitted.coefficients
         total = F.lit(found[INTERCEPT])
@@ -291,6 +294,35 @@ class Model:
                     term = _effect(axis.name, encoded.levels[axis.name], found)
             total = total + term
         return rows.withColumn(PREDICTION, total)
+
+    def _check_given(self, rows: object) -> None:
+        """Raise unless the rows have the features, of types that can be compared."""
+        if not isinstance(rows, DataFrame):
+            raise DefinitionError(
+                f"the model '{self.name}' predicts for a DataFrame, not for a "
+                f"{type(rows).__name__}",
+                hint="make one with db.spark.createDataFrame(...)",
+            )
+        known = {field.name.lower(): field.dataType for field in rows.schema.fields}
+        learned = self._read().schema
+        for feature in self.spec.features:
+            if feature.lower() not in known:
+                raise UnknownNameError(
+                    f"the rows have no column '{feature}', a feature of the model '{self.name}'",
+                    detail=f"their columns: {', '.join(rows.columns)}",
+                    hint=did_you_mean(feature, rows.columns)
+                    or f"the features are {', '.join(self.spec.features)}",
+                )
+            wanted: DataType = DoubleType()
+            if feature in self.spec.categorical:
+                wanted = learned[f"k{self.spec.categorical.index(feature)}"].dataType
+            given = known[feature.lower()]
+            if not isinstance(given, (*_family(wanted), NullType)):
+                raise DefinitionError(
+                    f"the column '{feature}' is {given.simpleString()}, and the model "
+                    f"'{self.name}' has learned from values of the type {wanted.simpleString()}",
+                    hint="cast it first",
+                )
 
     def components(self) -> PrincipalComponents:
         """The principal components of the features that are numbers."""
@@ -345,7 +377,20 @@ class Model:
         return one_hot(cofactor, self._names, self.spec.categorical)
 
     def _cofactor(self) -> Cofactor[Entry]:
-        return self.spec.sums.cofactor(self._read().collect())
+        rows = self._read().collect()
+        if not any(row["n"] for row in rows):
+            raise DefinitionError(
+                f"the model '{self.name}' has no rows to learn from",
+                detail="its query gives none in which all of its columns have a value",
+                hint="insert rows first",
+            )
+        return self.spec.sums.cofactor(rows)
+
+
+def _family(type_: DataType) -> tuple[type[DataType], ...]:
+    """The types whose values are compared with those of a type without a cast of texts."""
+    families = (NumericType, StringType, BooleanType, DateType)
+    return tuple(each for each in families if isinstance(type_, each))
 
 
 def _column(name: str) -> Column:

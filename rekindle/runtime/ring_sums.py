@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.cloudpickle import dumps
+from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import DataType
 
 from rekindle.algebra.groups import Group
 from rekindle.algebra.ring_sums import StoredSum
+from rekindle.errors import DefinitionError
 from rekindle.frontends.spark_sql.ring_sums import carrying
 
 V = TypeVar("V")
@@ -40,6 +42,7 @@ def ring_sum(
     `finish` makes what the view shows, of the Spark type `returns`. A row with a NULL in one of the
     columns is left out.
     """
+    _check(ring, lift, finish, returns)
     stored = StoredSum(*(bytes(dumps(part)) for part in (ring, lift, finish)))  # type: ignore[no-untyped-call]
 
     def total(*columns: pa.Array) -> Any:
@@ -47,5 +50,31 @@ def ring_sum(
         return stored.load().result((row, 1) for row in rows)
 
     # The annotations of `total` tell Spark that it is an aggregate.
-    made: Callable[..., Column] = arrow_udf(carrying(total, stored), returns)  # type: ignore[call-overload]
+    try:
+        made: Callable[..., Column] = arrow_udf(carrying(total, stored), returns)  # type: ignore[call-overload]
+    except PySparkException as error:
+        raise DefinitionError(
+            f"a ring sum cannot return the type '{returns}'",
+            detail=str(error).strip().split("\n")[0],
+            hint="name a type of Spark, such as 'bigint', 'double' or 'array<double>'",
+        ) from error
     return made
+
+
+def _check(ring: object, lift: object, finish: object, returns: object) -> None:
+    """Raise unless these are a ring, functions and a type, as far as can be seen."""
+    missing = [name for name in ("zero", "add", "negate") if not hasattr(ring, name)]
+    if missing:
+        raise DefinitionError(
+            f"{ring!r} is no ring to sum in",
+            detail=f"it has no {' and no '.join(f'`{name}`' for name in missing)}",
+            hint="give an object with `zero`, `add(a, b)` and `negate(a)`",
+        )
+    for name, given in (("lift", lift), ("finish", finish)):
+        if not callable(given):
+            raise DefinitionError(f"`{name}` of a ring sum is {given!r}, which is no function")
+    if not isinstance(returns, DataType | str):
+        raise DefinitionError(
+            f"a ring sum cannot return the type {returns!r}",
+            hint="name a type of Spark, such as 'bigint', or give a DataType",
+        )

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructField, StructType
 
-from rekindle.errors import DefinitionError, StatementError
+from rekindle.errors import DefinitionError, StatementError, did_you_mean
 from rekindle.frontends.spark_sql.analyse import parse
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.runtime.dml import Statements
@@ -89,6 +89,7 @@ class SqlFace:
             raise DefinitionError(
                 f"unknown option '{unknown[0]}' of view '{create.name}'",
                 detail=f"known: {', '.join(_OPTIONS)}",
+                hint=did_you_mean(unknown[0], _OPTIONS),
             )
         incremental = create.options.get("incremental", "preferred")
         policy = create.options.get("policy")

@@ -90,7 +90,7 @@ def read_statement(text: str) -> CreateView | Drop | Program | None:
 
 
 def _options(text: str | None) -> dict[str, str]:
-    options = {}
+    options: dict[str, str] = {}
     for part in (text or "").split(","):
         if not part.strip():
             continue
@@ -100,7 +100,14 @@ def _options(text: str | None) -> dict[str, str]:
                 f"the option {part.strip()!r} cannot be read",
                 hint="write OPTIONS (name = 'value', ...)",
             )
-        options[found[1].lower()] = found[2]
+        name = found[1].lower()
+        if name in options:
+            raise StatementError(
+                f"the option '{name}' is given twice",
+                detail=f"as '{options[name]}' and as '{found[2]}'",
+                hint="leave one of them out",
+            )
+        options[name] = found[2]
     return options
 
 

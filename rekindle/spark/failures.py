@@ -25,6 +25,7 @@ _OF_ROWS = ("21", "22", "23", "38", "39", "54000", "P0")
 `raise_error`."""
 
 _OURS = re.compile(r"rekindle/(runtime|spark|kernels|traces)/\w+\.py")
+_CALLED_FROM = re.compile(r'\s*== DataFrame ==\n"[^"\n]*" was called from\n(?P<place>[^\n]*)\n?')
 _RAISED = re.compile(
     r"^rekindle\.errors\.(?P<kind>\w+): (?P<message>[^\n]*)"
     r"(?:\n  detail: (?P<detail>[^\n]*))?(?:\n  hint: (?P<hint>[^\n]*))?",
@@ -47,7 +48,9 @@ def _raised_by_us(text: str) -> RekindleError | None:
 
 
 def _broken_by_a_row(error: Py4JJavaError | PySparkException) -> EvaluationError | None:
-    said = next((c.getMessage() for c in _causes(error) if _is_of_rows(c)), None)
+    said = next((str(c.getMessage()) for c in _causes(error) if _is_of_rows(c)), None)
+    if said is not None:
+        said = _without_our_places(said)
     # A kernel of ours runs in a Python worker too; what it raises looks like a function's error.
     if said is None or _OURS.search(said):
         return None
@@ -93,6 +96,15 @@ def _is_of_rows(cause: JavaObject) -> bool:
     if state is None:
         return bool(is_instance_of(gateway, cause, "java.lang.RuntimeException"))
     return str(state).startswith(_OF_ROWS)
+
+
+def _without_our_places(said: str) -> str:
+    """What an exception says, less the places where a policy of ours made its expression."""
+
+    def place(found: re.Match[str]) -> str:
+        return "" if _OURS.search(found["place"]) else found[0]
+
+    return _CALLED_FROM.sub(place, said)
 
 
 def _without_stack(said: str) -> str:

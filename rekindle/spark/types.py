@@ -3,7 +3,8 @@
 A column is stored in the Arrow type that Spark's own Arrow conversion uses, so batches pass between
 Python and the JVM without a copy of meaning. The one exception is the year-month interval, which
 pyarrow cannot hold: it is stored as its number of months, an int32, which is also Spark's internal
-form. A string with a collation is stored as its text, a variant as its two binaries.
+form. A string with a collation is stored as its text, a variant as its two binaries. Fields of
+structs are stored as nullable, since those of a NULL struct are NULL.
 """
 
 from __future__ import annotations

@@ -113,6 +113,56 @@ def test_a_factored_change_adds_what_the_plain_one_adds(
     assert all(before.get(k, 0) + added.get(k, 0) == expected.get(k, 0) for k in keys)
 
 
+@given(cases())
+@settings(max_examples=50, deadline=None)
+def test_vectors_with_their_zeros_count_the_rows_that_arrive(
+    case: tuple[int, int, dict[str, Rows], list[list[int]], list[list[int]]],
+) -> None:
+    """Each product has every row and column, so every joined row is counted once by each."""
+    length, changed, matrices, u, v = case
+    name = f"a{changed}"
+    found = made(chain(length))
+    factored = with_factors(found.contributions, name, MATRIX, PYTHON)
+    assert isinstance(factored, Aggregate)
+    given_ = {**matrices, f"{name}·u": vector(u), f"{name}·v": vector(v)}
+    size = len(u[0])
+    arriving = {
+        (i, j): sum(x[i] * y[j] for x, y in zip(u, v, strict=True))
+        for i in range(size)
+        for j in range(size)
+    }
+    plain = evaluate(found.contributions, {**matrices, name: entries(arriving)})
+    assert {(i, j, n * len(u), x) for (i, j, n, x), _ in plain} == {
+        row for row, _ in evaluate(followed(factored, PYTHON), given_)
+    }
+
+
+@given(st.sets(st.integers(0, 3)), st.sets(st.integers(0, 3)), st.integers(0, 9))
+def test_a_product_of_two_sets_adds_what_its_pairs_add(
+    rows: set[int], columns: set[int], seed: int
+) -> None:
+    """Σ a.v·c.v over a(i, j) ⋈ b(j, k) ⋈ c(k, l), where b has no values."""
+    pairs = Source("b", Schema(COLUMNS.fields[:2]))
+    first = Column(0, "bigint", False)
+    left = Join(Source("a", COLUMNS), pairs, (Column(1, "bigint", False),), (first,))
+    both = Join(left, Source("c", COLUMNS), (Column(4, "bigint", False),), (first,))
+    value = Call("multiply", (Column(2, "bigint", False), Column(7, "bigint", False)), "bigint")
+    keys = (("i", first), ("l", Column(6, "bigint", False)))
+    total = Measure("v", AggregateFunction.SUM, (value,), "bigint")
+    found = made(Aggregate(both, keys, (total,)))
+    factored = with_factors(found.contributions, "b", Matrix(0, 1, None), PYTHON)
+    assert isinstance(factored, Aggregate)
+    square = entries({(i, j): (i * 5 + j * 3 + seed) % 7 - 3 for i in range(4) for j in range(4)})
+    tables: dict[str, Rows] = {"a": square, "c": square}
+    written = ZSet((((i, j), 1) for i in rows for j in columns), INTEGERS)
+    sides = {
+        f"b·{mark}": ZSet((((0, i), 1) for i in side), INTEGERS)
+        for mark, side in (("u", rows), ("v", columns))
+    }
+    plain = evaluate(found.contributions, {**tables, "b": written})
+    assert evaluate(followed(factored, PYTHON), {**tables, **sides}) == plain
+
+
 def test_contributions_of_both_signs_make_the_view() -> None:
     """The view over its feed is the query, while rows come and leave."""
     term = chain(2)

@@ -222,7 +222,7 @@ DOUBLES = Source("d", Schema.of(x="double"))
     ("term", "reason"),
     [
         (Aggregate(PAIR, (), (COUNT,)), "an aggregate"),
-        (Map(R, (("x", Column(0, "int")),)), "source"),
+        (Map(R, (("x", Column(0, "int")),)), "the rows of one table"),
         (
             OuterJoin(R, S, (Column(0, "int"),), (Column(0, "int"),), None, Padded.RIGHT),
             "an outer join",

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.errors import ConstraintError, DefinitionError, RowError, UnsupportedError
-from rekindle.runtime import feeding
+from rekindle.runtime import feeding, products
 from rekindle.runtime.database import Database
 
 SIZE = 4
@@ -105,6 +105,59 @@ def test_every_step_gives_what_spark_gives(
     assert db.table("p").count() == 0
     db.check("total")
     db.check("rows")
+
+
+def test_products_in_plain_changes_are_found_and_led_through_as_vectors(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(products, "LEAST_IN_LINES", 4)
+    monkeypatch.setattr(products, "LEAST_ENTRIES", 9)
+    monkeypatch.setattr(products, "MOST_PRODUCTS", 2)
+    monkeypatch.setattr(products, "LEAST_SAVING", 1)
+    filled(db, "BIGINT")
+
+    def block(first: int, rank: int) -> list[tuple[int, int, int]]:
+        u, v = (PICK.integers(1, 4, (SIZE, rank)) for _ in range(2))
+        return [(first + i, j, int(u[i] @ v[j])) for i in range(SIZE) for j in range(SIZE)]
+
+    def stepped(taken: list[str]) -> None:
+        """The view is right, and these parts of the change came by vectors."""
+        assert [line.split(" rows of ")[-1] for line in db.explain("p").fed.splitlines()] == taken
+        checked(db)
+
+    db._feeding.forget_circuits()
+    arrived = block(SIZE, 1)
+    with db.transaction() as tx:
+        tx.insert("a2", arrived)
+    stepped(["entries that arrived by 1 product of 4 by 4"])
+    assert evaluated(db) == {"a2"}
+    with db.transaction() as tx:  # One column of a1, whose new columns meet what arrived.
+        tx.insert("a1", [(i, SIZE, i - 1) for i in range(SIZE)])
+        tx.upsert("a2", [(i, j, x + (i - 3) * (2 - j)) for i, j, x in arrived])
+    stepped(
+        [
+            "entries that arrived by 1 product of 4 by 1",
+            "entries that changed by 1 product",
+        ]
+    )
+    with db.transaction() as tx:  # A product beside rows that are none.
+        tx.insert("a1", [(9, 1, 5), (9, 3, 7)])
+        tx.insert("a2", [*block(20, 2), (30, 0, 1)])
+        tx.delete("a2", [(i, j, x + (i - 3) * (2 - j)) for i, j, x in arrived if i < SIZE + 2])
+    stepped(["entries that left by 2 products of 2 by 4"])
+    monkeypatch.setattr(products, "MOST_PRODUCTS", 8)
+    with db.transaction() as tx:
+        tx.delete("a1", [(i, SIZE, i - 1) for i in range(SIZE)])
+        tx.insert("a1", block(20, 2))
+    stepped(
+        [
+            "entries that arrived by 2 products of 4 by 4",
+            "entries that left by 1 product of 4 by 1",
+        ]
+    )
+    db.sql("DELETE FROM a2")
+    assert db.table("p").count() == 0
+    db.check("total")
 
 
 def test_a_fed_view_is_one_thing_to_its_user(

@@ -1,9 +1,9 @@
-"""Variants in Arrow: a struct of two binaries, `value` and `metadata`.
+"""Structs in Arrow whose fields are never NULL; a variant is one, with two binaries for fields.
 
-Spark declares both as never NULL, and yet writes NULLs into them where the variant itself is NULL,
-which Arrow's casts refuse. So stored columns declare them as nullable (`opened`), what comes from
-Spark is given that type (`from_spark`), and on the way into a DataFrame the NULLs below a NULL are
-filled with empty values (`to_spark`).
+Spark writes NULLs into fields that it declares as never NULL where the struct itself is NULL, which
+Arrow's casts refuse. So stored columns declare all parts as nullable (`opened`), and what comes
+from Spark is given that type (`from_spark`). A variant has to be declared as Spark does: on the way
+into a DataFrame the NULLs below a NULL are filled with empty values (`to_spark`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,32 @@ from pyspark.sql.pandas import types as pandas_types
 
 
 def opened(type_: pa.DataType) -> pa.DataType:
-    """The type with the parts of every variant in it nullable."""
-    if not has_variant(type_):
+    """The type with all its parts nullable, except for the keys of maps."""
+    if not is_closed(type_):
         return type_
-    if is_variant(type_):
-        return pa.struct([part.with_nullable(True) for part in type_])
+    if pa.types.is_map(type_):
+        key = type_.key_field
+        return pa.map_(key.with_type(opened(key.type)), _opened_field(type_.item_field))
+    inner = [_opened_field(type_.field(i)) for i in range(type_.num_fields)]
+    return pa.struct(inner) if pa.types.is_struct(type_) else pa.list_(inner[0])
+
+
+def _opened_field(field: pa.Field) -> pa.Field:
+    return field.with_type(opened(field.type)).with_nullable(True)
+
+
+def is_closed(type_: pa.DataType) -> bool:
+    """Has the type a part that is declared as never NULL?"""
     if pa.types.is_map(type_):
         item = type_.item_field
-        return pa.map_(type_.key_field, item.with_type(opened(item.type)))
+        return not item.nullable or is_closed(type_.key_type) or is_closed(item.type)
     parts = [type_.field(i) for i in range(type_.num_fields)]
-    inner = [part.with_type(opened(part.type)) for part in parts]
-    return pa.struct(inner) if pa.types.is_struct(type_) else pa.list_(inner[0])
+    return any(not part.nullable or is_closed(part.type) for part in parts)
 
 
 def from_spark(table: pa.Table) -> pa.Table:
     """A table that Spark wrote, in the types of stored columns."""
-    if not any(has_variant(field.type) for field in table.schema):
+    if not any(is_closed(field.type) for field in table.schema):
         return table
     fields = [field.with_type(opened(field.type)) for field in table.schema]
     return table.cast(pa.schema(fields))
@@ -52,10 +62,10 @@ def to_spark(table: pa.Table) -> pa.Table:
 def collected(frame: DataFrame) -> pa.Table:
     """The rows of a frame in the types of stored columns.
 
-    PySpark's `toArrow` ends in the cast that fails on a NULL variant.
+    PySpark's `toArrow` ends in the cast that fails on a NULL struct or variant.
     """
     types = pandas_types.to_arrow_schema(frame.schema, timezone="UTC")
-    if not any(has_variant(field.type) for field in types):
+    if not any(is_closed(field.type) for field in types):
         return frame.toArrow()
     classic: Any = frame
     batches = classic._collect_as_arrow(empty_list_if_zero_records=False)

@@ -1,9 +1,9 @@
 """Which policy a join query gets: what each would keep, in estimated rows.
 
 `first_order` keeps every leaf and every join of the first leaves but the last; `view_tree` keeps
-the leaves and views of its tree; `higher_order` keeps the parts of its deltas. All keep the result.
-Rows of a join are estimated by the usual independence of columns, rows of a view also by the values
-that its key can have.
+the leaves and views of its tree, or the narrow views of a cyclic join; `higher_order` keeps the
+parts of its deltas. All keep the result. Rows of a join are estimated by the usual independence of
+columns, rows of a view also by the values that its key can have.
 
 An unknown number of values is that of the smallest relation with the variable, as if every join
 followed a foreign key.
@@ -16,9 +16,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod
 
-from rekindle.incremental.policies.deltas import MAXIMUM_LEAVES, higher_order_deltas
+from rekindle.incremental.policies.deltas import (
+    MAXIMUM_LEAVES,
+    Deltas,
+    higher_order_deltas,
+    narrow_deltas,
+)
 from rekindle.incremental.policies.hypergraph import DEFAULT_ROWS, Hypergraph, Relation
 from rekindle.incremental.policies.joins import JoinQuery, Refusal
+from rekindle.incremental.policies.narrow_views import is_cyclic
 from rekindle.incremental.policies.orders import find_order
 from rekindle.incremental.policies.trees import (
     View,
@@ -70,10 +76,14 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What each policy would keep for one query, if it can follow it."""
+    """What each policy would keep for one query, if it can follow it.
+
+    The tree is the best one, although `view_tree` follows none where a join is cyclic.
+    """
 
     tree: View
     kept: Mapping[Policy, tuple[Kept, ...]]
+    cyclic: bool = False
 
     def rows(self, policy: Policy) -> int:
         """About how many rows a policy would keep in all."""
@@ -102,7 +112,8 @@ class Choice:
         lines = [f"least in {self.policy.value}; {self.reason}"]
         for policy, kept in self.kept.items():
             lines += [f"  {policy.value} keeps", *(f"    {each}" for each in kept)]
-        return "\n".join([*lines, *(f"  {line}" for line in tree_text(self.tree).splitlines())])
+        tree = [] if self.cyclic else tree_text(self.tree).splitlines()
+        return "\n".join([*lines, *(f"  {line}" for line in tree)])
 
 
 _WHERE = {
@@ -122,9 +133,12 @@ def choose(query: Hypergraph, sizes: Sizes, tree: View | None = None) -> Choice:
         Policy.FIRST_ORDER: tuple(_first_order(query, estimate)),
         Policy.VIEW_TREE: tuple(_kept(tree, estimate)),
     }
+    cyclic = is_cyclic(query)
+    if cyclic:
+        kept[Policy.VIEW_TREE] = tuple(_parts(narrow_deltas(query), estimate))
     if len(query.relations) <= MAXIMUM_LEAVES:
-        kept[Policy.HIGHER_ORDER] = tuple(_parts(query, estimate))
-    return Choice(tree, kept)
+        kept[Policy.HIGHER_ORDER] = tuple(_parts(higher_order_deltas(query), estimate))
+    return Choice(tree, kept, cyclic)
 
 
 def chosen_tree(query: JoinQuery, sizes: Sizes) -> View | Refusal:
@@ -143,8 +157,8 @@ def _first_order(query: Hypergraph, estimate: _Estimate) -> Iterable[Kept]:
     yield Kept(str(View((), query.free, ())), estimate.view(names, query.free))
 
 
-def _parts(query: Hypergraph, estimate: _Estimate) -> Iterable[Kept]:
-    for maintained in higher_order_deltas(query).parts:
+def _parts(deltas: Deltas, estimate: _Estimate) -> Iterable[Kept]:
+    for maintained in deltas.parts:
         part = maintained.part
         yield Kept(str(part), estimate.view(part.relations, part.key))
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from rekindle.calculus.terms import Aggregate, Fix, Term, with_children
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.deltas import Deltas
-from rekindle.incremental.policies.joins import JoinQuery, Refusal, recognise
+from rekindle.incremental.policies.joins import Fused, JoinQuery, Refusal, recognise_around
 from rekindle.incremental.policies.trees import View, tree_text
 
 
@@ -19,6 +19,8 @@ class Decision:
 
     columns: tuple[str, ...]
     outcome: View | Deltas | Refusal
+    fused: tuple[Fused, ...] = ()
+    """The parts of its join that are kept first order."""
 
     def __str__(self) -> str:
         what = f"({', '.join(self.columns)})"
@@ -26,9 +28,10 @@ class Decision:
             case Refusal(reason):
                 return f"{what} stays as it is: {reason}"
             case View() as tree:
-                return f"{what} follows\n{tree_text(tree)}"
+                found = f"{what} follows\n{tree_text(tree)}"
             case Deltas() as deltas:
-                return f"{what} is kept by\n{deltas}"
+                found = f"{what} is kept by\n{deltas}"
+        return "\n".join([found, *(f"where {each}" for each in self.fused)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,17 @@ class Factorised:
         outcomes = (decision.outcome for decision in self.decisions)
         return tuple(outcome.reason for outcome in outcomes if isinstance(outcome, Refusal))
 
+    @property
+    def is_followed(self) -> bool:
+        """Does an aggregate follow the policy?"""
+        return len(self.refusals) < len(self.decisions)
+
+    @property
+    def has_nested(self) -> bool:
+        """Does an aggregate stay as it is because a condition compares with another one?"""
+        outcomes = (decision.outcome for decision in self.decisions)
+        return any(isinstance(outcome, Refusal) and outcome.nested for outcome in outcomes)
+
 
 def apply_policy(term: Term, arithmetic: Arithmetic, build: Build) -> Factorised:
     """An equal term of the same schema, in which every join query is built anew.
@@ -72,12 +86,13 @@ def apply_policy(term: Term, arithmetic: Arithmetic, build: Build) -> Factorised
         rebuilt = node if same else with_children(node, children)
         if not isinstance(rebuilt, Aggregate):
             return rebuilt
-        query = recognise(rebuilt, arithmetic)
+        query = recognise_around(rebuilt, arithmetic)
         outcome = query if isinstance(query, Refusal) else build(query, rebuilt)
         if isinstance(outcome, Refusal):
             decisions.append(Decision(node.schema.names, outcome))
             return rebuilt
-        decisions.append(Decision(node.schema.names, outcome.follows))
+        assert isinstance(query, JoinQuery)
+        decisions.append(Decision(node.schema.names, outcome.follows, query.fused))
         return outcome.term
 
     result = visit(term)

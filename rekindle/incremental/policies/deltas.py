@@ -15,6 +15,12 @@ those of its leaves that were first; these are parts of M_P's own change, which 
 and no rows at all unless several leaves changed. So the turn of the leaves is chosen with few such
 parts: a chain in its own order has none.
 
+In a cycle parts are wide: under a change of R(a, b) of the triangle the rest is S(b, c)·T(c, a), of
+which the view over a and b may have |S|·|T| rows. `narrow_deltas` keeps no such part. It looks one
+relation up after another, S by b and then T by c and a, so that nothing is kept but relations and
+views that have a row of one relation for each of theirs; a change takes as long as its rows have
+neighbours. Acyclic joins have no wide parts.
+
 Koch, *Incremental Query Evaluation in a Ring of Databases*, sections 5 and 6, on batches: a change
 is a collection, and a trigger is a join with it.
 """
@@ -110,6 +116,28 @@ def higher_order_deltas(query: Hypergraph) -> Deltas:
     return _Search(query).deltas()
 
 
+def narrow_deltas(query: Hypergraph) -> Deltas:
+    """What is kept if no view may be wider than one of its relations, unless the result is.
+
+    >>> print(narrow_deltas(Hypergraph.of("", R="A B", S="B C", T="C A")))
+    M(S)[B, C] += ΔS
+    M(T)[A, C] += ΔT
+    M(R)[A, B] += ΔR
+    M(R, S, T)[] += ΔR · M(S)[B, C] · M(T)[A, C] + ΔS · M(R)[A, B]′ · M(T)[A, C] + \
+ΔT · M(R)[A, B]′ · M(S)[B, C]′
+    """
+    return _NarrowSearch(query).deltas()
+
+
+def has_wide_parts(query: Hypergraph) -> bool:
+    """Is the join cyclic, so that some part of a delta is wider than each of its relations?"""
+    every, narrow = (
+        {maintained.part for maintained in deltas.parts}
+        for deltas in (higher_order_deltas(query), narrow_deltas(query))
+    )
+    return every != narrow
+
+
 class _Search:
     """Follows the deltas of one query."""
 
@@ -185,3 +213,46 @@ class _Search:
             )
 
         return min(permutations(names), key=mixed)
+
+
+class _NarrowSearch(_Search):
+    """Follows the deltas of one query, through single relations where a part would be wide."""
+
+    def _delta(self, part: Part, relation: str) -> Delta:
+        waiting = [name for name in part.relations if name != relation]
+        bound = self._variables[relation]
+        lookups: list[Lookup] = []
+        while waiting:
+            component, wide = self._next(waiting, bound)
+            waiting = [name for name in waiting if name not in component]
+            held = self._held(component)
+            # A relation out of the middle of a part shows what the rest of the part needs.
+            seen = bound.union(part.key, self._held(waiting) if wide else ())
+            key = tuple(v for v in self._query.variables if v in held & seen)
+            lookups.append(Lookup(Part(component, key), self._when(relation, component)))
+            bound = bound.union(key)
+        return Delta(relation, tuple(lookups))
+
+    def _next(self, waiting: Sequence[str], bound: frozenset[str]) -> tuple[tuple[str, ...], bool]:
+        """What is looked up next: of the parts one that is narrow, else a relation of one.
+
+        What shares most variables with those that are bound comes first, so that a product with
+        something that shares none comes last.
+        """
+
+        def shared(names: Iterable[str]) -> int:
+            return len(self._held(names) & bound)
+
+        parts = sorted(self._components(waiting, bound), key=shared, reverse=True)
+        narrow = [each for each in parts if self._is_narrow(each, bound)]
+        if narrow and shared(narrow[0]) >= min(1, shared(parts[0])):
+            return narrow[0], False
+        return (max(parts[0], key=lambda name: shared((name,))),), True
+
+    def _is_narrow(self, component: Sequence[str], bound: frozenset[str]) -> bool:
+        """Has one relation of the part all variables that it shares with those that are bound?"""
+        joined = self._held(component) & bound
+        return any(joined <= self._variables[name] for name in component)
+
+    def _held(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset[str]().union(*(self._variables[name] for name in names))

@@ -49,11 +49,14 @@ PRODUCT = "product"
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A table of entries: the positions of its row index, column index and value."""
+    """A table of entries: the positions of its row index, column index and value.
+
+    Without a value every entry is a one, and a change is the product of two sets.
+    """
 
     row: int
     column: int
-    value: int
+    value: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +136,14 @@ def _holders(graph: Hypergraph, variable: str) -> str:
 def vectors(table: str, schema: Schema, matrix: Matrix) -> tuple[Source, Source]:
     """The relations of a factored change: U(product, row, value) and V(product, column, value)."""
     fields = schema.fields
-    value = Field(VALUE, fields[matrix.value].type, nullable=False)
+    value: tuple[Field, ...] = ()
+    if matrix.value is not None:
+        value = (Field(VALUE, fields[matrix.value].type, nullable=False),)
 
     def vector(mark: str, place: int) -> Source:
         index = Field("index", fields[place].type, fields[place].nullable)
         number = Field(PRODUCT, "int", nullable=False)
-        return Source(f"{table}·{mark}", Schema((number, index, value)))
+        return Source(f"{table}·{mark}", Schema((number, index, *value)))
 
     return vector("u", matrix.row), vector("v", matrix.column)
 
@@ -151,13 +156,15 @@ def with_factors(
     left, right = vectors(table, source.schema, matrix)
     number = Column(0, "int", nullable=False)
     pairs = Join(left, right, (number,), (number,))
-    kind = source.schema.fields[matrix.value].type
-    factors = [Column(2, kind, nullable=False), Column(5, kind, nullable=False)]
-    product = arithmetic.product(factors, pairs.schema)
-    if product is None:
-        return Refusal(f"a product of values of the type {kind} may be rounded")
-    scalars: dict[int, Scalar] = {matrix.value: product}
-    for place, position in ((matrix.row, 1), (matrix.column, 4)):
+    scalars: dict[int, Scalar] = {}
+    if matrix.value is not None:
+        kind = source.schema.fields[matrix.value].type
+        factors = [Column(2, kind, nullable=False), Column(5, kind, nullable=False)]
+        product = arithmetic.product(factors, pairs.schema)
+        if product is None:
+            return Refusal(f"a product of values of the type {kind} may be rounded")
+        scalars[matrix.value] = product
+    for place, position in ((matrix.row, 1), (matrix.column, len(left.schema) + 1)):
         found = source.schema.fields[place]
         scalars[place] = Column(position, found.type, found.nullable)
     outputs = tuple((f.name, scalars[i]) for i, f in enumerate(source.schema))
@@ -166,7 +173,7 @@ def with_factors(
     query = recognise(replaced, arithmetic)
     if isinstance(query, Refusal):
         return query
-    if not _is_linear(query, (left.name, right.name)):
+    if matrix.value is not None and not _is_linear(query, (left.name, right.name)):
         return Refusal(f"it does not multiply the values of '{table}' once into each product")
     return replaced
 

@@ -17,7 +17,7 @@ came, and taken back by products with what is there when it goes. Only exact num
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from rekindle.calculus.scalars import Literal, Scalar
@@ -35,6 +35,7 @@ from rekindle.incremental.policies.deltas import (
     higher_order_deltas,
 )
 from rekindle.incremental.policies.factors import Component
+from rekindle.incremental.policies.hypergraph import Hypergraph
 from rekindle.incremental.policies.joins import JoinQuery, Refusal
 from rekindle.incremental.policies.payloads import (
     COUNT,
@@ -53,16 +54,26 @@ def follow_deltas(term: Term, arithmetic: Arithmetic) -> Factorised:
     """An equal term of the same schema, in which every join query is kept by triggers."""
 
     def build(query: JoinQuery, aggregate: Aggregate) -> Built | Refusal:
-        refusal = _refusal(query)
-        if refusal is not None:
-            return refusal
-        deltas = higher_order_deltas(query.hypergraph)
-        try:
-            return Built(_Compiler(query, arithmetic).term(aggregate, deltas), deltas)
-        except InexactError as error:
-            return Refusal(f"a product of payloads of the types {error} may be rounded")
+        return triggered(query, aggregate, arithmetic, higher_order_deltas)
 
     return apply_policy(term, arithmetic, build)
+
+
+def triggered(
+    query: JoinQuery,
+    aggregate: Aggregate,
+    arithmetic: Arithmetic,
+    plan: Callable[[Hypergraph], Deltas],
+) -> Built | Refusal:
+    """The aggregate with the triggers of the deltas that a plan gives."""
+    refusal = _refusal(query)
+    if refusal is not None:
+        return refusal
+    deltas = plan(query.hypergraph)
+    try:
+        return Built(_Compiler(query, arithmetic).term(aggregate, deltas), deltas)
+    except InexactError as error:
+        return Refusal(f"a product of payloads of the types {error} may be rounded")
 
 
 def _refusal(query: JoinQuery) -> Refusal | None:

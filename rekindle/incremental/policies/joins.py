@@ -27,13 +27,23 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import (
     Aggregate,
     AggregateFunction,
+    Constant,
+    Distinct,
     Filter,
+    Fix,
+    FlatMap,
     Join,
     Map,
     Measure,
+    Negate,
     OuterJoin,
+    PerGroup,
+    SemiJoin,
     Term,
+    Triggered,
+    UnionAll,
     Values,
+    sources,
 )
 from rekindle.incremental.policies.arithmetic import Arithmetic, Operation
 from rekindle.incremental.policies.factors import Component, Factors, Leaf
@@ -57,9 +67,22 @@ FUNCTIONS = (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.A
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a term is not a join query."""
+    """Why a term is not a join query; `nested` if a condition compares with an aggregate."""
 
     reason: str
+    nested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A part of a join that is one leaf, since a condition reads its leaves together."""
+
+    leaf: str
+    tables: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.leaf} is the join of {', '.join(self.tables)}, first order: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +106,7 @@ class JoinQuery:
     keys: tuple[str, ...]
     measures: tuple[Parts, ...]
     schema: Schema
+    fused: tuple[Fused, ...] = ()
 
     @property
     def hypergraph(self) -> Hypergraph:
@@ -114,7 +138,7 @@ def recognise_rows(term: Term, arithmetic: Arithmetic) -> RowQuery | Refusal:
     while isinstance(below, Map | Filter):
         below = below.child
     if not isinstance(below, Join):
-        return Refusal(f"it is not a join of rows but ends in {_described(below)}")
+        return Refusal(f"it is not a join of rows but {_described(below)}")
     try:
         return _Recogniser(arithmetic).rows(term)
     except _RefusedError as refused:
@@ -122,29 +146,61 @@ def recognise_rows(term: Term, arithmetic: Arithmetic) -> RowQuery | Refusal:
 
 
 def _described(term: Term) -> str:
+    """What a term is at its top, in the words of SQL."""
     match term:
         case Aggregate():
             return "an aggregate"
         case OuterJoin():
             return "an outer join"
-    return type(term).__name__.lower()
+        case SemiJoin():
+            return "a selection by a subquery (IN, EXISTS, NOT IN)"
+        case Distinct():
+            return "a set of different rows (DISTINCT, UNION, INTERSECT, EXCEPT)"
+        case UnionAll() | Negate():
+            return "a UNION ALL or a difference of queries"
+        case PerGroup():
+            return "a window function or a LIMIT"
+        case FlatMap():
+            return "an explode or another function that makes rows"
+        case Fix():
+            return "a recursion"
+        case Constant():
+            return "a list of constant rows"
+    return "the rows of one table or view"
 
 
 def recognise(term: Term, arithmetic: Arithmetic) -> JoinQuery | Refusal:
     """The join query that a term is, or why it is none."""
+    return _recognised(term, _Recogniser(arithmetic))
+
+
+def recognise_around(term: Term, arithmetic: Arithmetic) -> JoinQuery | Refusal:
+    """The same, where a condition that cannot be taken apart makes what it reads one leaf.
+
+    So a query with a nested aggregate in a condition is a join of the other leaves and of one that
+    has the condition in it. It is not linear in the tables below such a leaf.
+    """
+    return _recognised(term, _Fusing(arithmetic))
+
+
+def _recognised(term: Term, recogniser: _Recogniser) -> JoinQuery | Refusal:
     if not isinstance(term, Aggregate):
         return Refusal("it is not an aggregate")
     for measure in term.measures:
         if measure.function not in FUNCTIONS or measure.values is not Values.ALL:
             return Refusal(f"'{measure.name}' is not a count, a sum or an average of all rows")
     try:
-        return _Recogniser(arithmetic).query(term)
+        return recogniser.query(term)
     except _RefusedError as refused:
-        return Refusal(str(refused))
+        return Refusal(str(refused), isinstance(refused, _NestedError))
 
 
 class _RefusedError(Exception):
     """Unwinds the walk over a term; never leaves this module."""
+
+
+class _NestedError(_RefusedError):
+    """A condition compares with an aggregate."""
 
 
 _Product: TypeAlias = tuple[int, tuple[Place, ...]]
@@ -157,11 +213,14 @@ class _Recogniser:
         self._arithmetic = arithmetic
         self._leaves = Leaves()
         self._equal: list[tuple[Place, Place]] = []
+        self._fused: list[tuple[int, _RefusedError]] = []
 
     def query(self, term: Aggregate) -> JoinQuery:
         layout = self._flatten(term.child)
         if len(self._leaves.terms) < 2:
-            raise _RefusedError("it joins nothing")
+            if self._fused:
+                raise self._fused[0][1]
+            raise _RefusedError(_why_alone(self._leaves.terms[0]))
         keys = [
             self._on_one_leaf(layout.value(key), f"the grouping key '{name}'")
             for name, key in term.keys
@@ -176,7 +235,12 @@ class _Recogniser:
             self._measure(measure, products, factors)
             for measure, products in zip(term.measures, expanded, strict=True)
         )
-        return JoinQuery(factors.leaves(), tuple(names[key] for key in keys), measures, term.schema)
+        fused = tuple(
+            Fused(self._leaves.names[leaf], tuple(sources(self._leaves.terms[leaf])), str(refused))
+            for leaf, refused in self._fused
+        )
+        variables = tuple(names[key] for key in keys)
+        return JoinQuery(factors.leaves(), variables, measures, term.schema, fused)
 
     def rows(self, term: Term) -> RowQuery:
         layout = self._flatten(term)
@@ -261,9 +325,9 @@ class _Recogniser:
             case (Operation.EQUALITY, left, right):
                 self._equate(left, right)
             case _:
-                raise _RefusedError(
-                    f"the condition {shown(predicate)} reads {self._listed(read)} together"
-                )
+                nested = any(_is_aggregated(self._leaves.terms[leaf]) for leaf in read)
+                kind = _NestedError if nested else _RefusedError
+                raise kind(f"the condition {shown(predicate)} reads {self._listed(read)} together")
 
     def _parts(self, value: Value) -> tuple[Operation, Value, Value] | None:
         if isinstance(value, Place):
@@ -360,12 +424,42 @@ class _Recogniser:
         return Parts(measure, count, tuple(sums))
 
 
+class _Fusing(_Recogniser):
+    """Takes one term apart, down to the joins that cannot be."""
+
+    def _flatten(self, term: Term) -> Layout:
+        leaves, equal, fused = self._leaves.copy(), list(self._equal), list(self._fused)
+        try:
+            return super()._flatten(term)
+        except _RefusedError as refused:
+            if not isinstance(term, Join | Map | Filter) or not is_positive(term):
+                raise
+            self._leaves, self._equal = leaves, equal
+            self._fused = [*fused, (len(leaves.terms), refused)]
+            return self._leaves.add(term)
+
+
+def _is_aggregated(term: Term) -> bool:
+    while isinstance(term, Map | Filter):
+        term = term.child
+    return isinstance(term, Aggregate | Triggered)
+
+
 def _order(place: Place) -> tuple[int, int]:
     return place.leaf, place.position
 
 
 _NOT_LOOKED_UP = ("float", "double", "collate", "array", "struct", "map")
 """Types with values that are equal and look different, or that cannot be looked up."""
+
+
+def _why_alone(leaf: Term) -> str:
+    """Why there is only one leaf."""
+    while isinstance(leaf, Map | Filter):
+        leaf = leaf.child
+    if isinstance(leaf, OuterJoin | SemiJoin):
+        return f"it reads {_described(leaf)}, and only inner joins are taken apart"
+    return "it joins nothing"
 
 
 def _has_outer_join(term: Term) -> bool:

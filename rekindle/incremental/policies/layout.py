@@ -86,6 +86,10 @@ class Leaves:
         places = tuple(Place(leaf, i) for i in range(len(term.schema)))
         return Layout(places, term.schema)
 
+    def copy(self) -> Leaves:
+        """The leaves as they are now."""
+        return Leaves(list(self.terms), list(self.names), dict(self._known))
+
     def field(self, place: Place) -> Field:
         return self.terms[place.leaf].schema.fields[place.position]
 
