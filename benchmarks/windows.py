@@ -1,6 +1,6 @@
 """Measure a step of a window over one long partition, against reading the partition as a whole.
 
-python scripts/measure_windows.py [ROWS]
+python benchmarks/windows.py [ROWS]
 """
 
 from __future__ import annotations
