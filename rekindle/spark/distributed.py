@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from typing import assert_never
+from functools import partial, reduce
+from typing import TypeAlias, assert_never
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -40,7 +40,8 @@ from rekindle.circuit.nodes import (
     Variable,
     View,
 )
-from rekindle.errors import RekindleError
+from rekindle.circuit.stages import Branch
+from rekindle.errors import EvaluationError, RekindleError
 from rekindle.kernels.aggregate import (
     Existence,
     buffer_change,
@@ -65,6 +66,7 @@ from rekindle.spark.frames import (
     to_arrow,
 )
 from rekindle.spark.inline import InlineStep, constant_rows, empty_results, write_table
+from rekindle.spark.pairs import of_pairs, pairs_of
 from rekindle.spark.plans import (
     Plans,
     accumulators_of,
@@ -82,6 +84,8 @@ from rekindle.traces.segment import Run
 from rekindle.traces.trace import Trace
 
 CHANGE_ROWS = 200_000
+Columns: TypeAlias = Callable[[Sequence[int]], DataFrame]
+"""Some columns of the rows that a branch begins with."""
 
 
 class DistributedStep:
@@ -94,6 +98,8 @@ class DistributedStep:
         self._changes: dict[str, Trace] = {}
         self._given: dict[str, DataFrame] = {}
         self._rows: dict[str, int] = {}
+        self._scratch: set[str] = set()
+        """Files that only this step reads."""
 
     def load(self, node: Table, frame: DataFrame, rows: int, examine: Examination = iter) -> Run:
         """Write the change of a table, given as `_weight` and columns, as a run."""
@@ -145,6 +151,7 @@ class DistributedStep:
             return
         started = time.perf_counter()
         run = self._visit(node)
+        result.passing |= self._scratch
         if isinstance(node, Routed):
             result.passing.update(() if run is None else run.paths)
         elif run is not None:
@@ -202,31 +209,64 @@ class DistributedStep:
             self._rows[key] = rows
 
     def _write_form(self, node: Arrangement | Routed | View | Group | Recur) -> Run | None:
-        parts: list[DataFrame] = []
-        rows = 0
-        for branch in node.form.branches:
-            if branch.node not in self._rows:
-                continue
-            rows += self._rows[branch.node]
-            lowered = self._plans.lowered(node, branch)
-            source = self._columns(self._context.circuit.nodes[branch.node], lowered.read)
-            frame = self._frames.apply(source, lowered.stages)
-            if branch.sign < 0:
-                frame = frame.withColumn(WEIGHT, -F.col(WEIGHT))
-            parts.append(frame)
+        branches = [branch for branch in node.form.branches if branch.node in self._rows]
+        rows = sum(self._rows[branch.node] for branch in branches)
         if self._context.announces(node):
             self._rows[node.id] = 1
-        if not parts:
+        if not branches:
             return None
-        frame = reduce(DataFrame.unionByName, parts)
-        if isinstance(node, Group):
-            frame = self._partial(node, frame)
-        run = self._write(node, frame, rows)
+        nodes = self._context.circuit.nodes
+        try:
+            run = self._evaluated(
+                node, rows, [(b, partial(self._columns, nodes[b.node])) for b in branches]
+            )
+        except EvaluationError:
+            added = self._added_up(branches, rows)
+            if added is None:
+                raise
+            run = self._evaluated(node, rows, added)
         if not run.rows:
             return None
         self._changes[node.id] = Trace(self._plans.layout(node), (run,))
         self._rows[node.id] = run.rows
         return run
+
+    def _evaluated(
+        self,
+        node: Arrangement | Routed | View | Group | Recur,
+        rows: int,
+        given: Sequence[tuple[Branch, Columns]],
+    ) -> Run:
+        """Columns of branches through their stages, written."""
+        parts = []
+        for branch, columns in given:
+            lowered = self._plans.lowered(node, branch)
+            frame = self._frames.apply(columns(lowered.read), lowered.stages)
+            parts.append(_signed(frame, branch))
+        frame = reduce(DataFrame.unionByName, parts)
+        if isinstance(node, Group):
+            frame = self._partial(node, frame)
+        return self._write(node, frame, rows)
+
+    def _added_up(
+        self, branches: Sequence[Branch], rows: int
+    ) -> list[tuple[Branch, Columns]] | None:
+        """What is left of the pairs of joins when they are added up; None if there are none."""
+        nodes = self._context.circuit.nodes
+        found: dict[Branch, Columns] = {b: partial(self._columns, nodes[b.node]) for b in branches}
+        joined = pairs_of(self._context.circuit, branches)
+        for pairs in joined:
+            for branch in pairs:
+                del found[branch]
+            parts = [_signed(self._output(nodes[branch.node]), branch) for branch in pairs]
+            whole = of_pairs(pairs)
+            lowered = self._plans.lowered(whole, whole.form.branches[0])
+            frame = self._frames.apply(reduce(DataFrame.unionByName, parts), lowered.stages)
+            run = self._write(whole, frame, rows)
+            self._scratch.update(run.paths)
+            self._changes[whole.id] = Trace(self._plans.layout(whole), (run,))
+            found[replace(pairs[0], sign=1)] = partial(self._columns, whole)
+        return list(found.items()) if joined else None
 
     def _constant(self, node: Constant) -> Run | None:
         rows = constant_rows(self._plans, node)
@@ -490,6 +530,10 @@ def _from_until(frame: DataFrame, keys: int, stamps: int) -> DataFrame:
             yield from from_until(pa.Table.from_batches([batch]), keys, stamps).to_batches()
 
     return frame.mapInArrow(changes, schema)
+
+
+def _signed(frame: DataFrame, branch: Branch) -> DataFrame:
+    return frame if branch.sign > 0 else frame.withColumn(WEIGHT, -F.col(WEIGHT))
 
 
 def _positional(schema: pa.Schema) -> pa.Schema:

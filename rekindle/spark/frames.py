@@ -213,8 +213,11 @@ def in_tables(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table
 
 
 def of_table(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """The frame of stored columns that are in the driver."""
-    return spark.createDataFrame(to_spark(table))
+    """The frame of stored columns that are in the driver.
+
+    Left alone, PySpark takes a timestamp without a time zone for one of the session's zone.
+    """
+    return spark.createDataFrame(to_spark(table), spark_schema(table.schema))
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 import numpy as np
@@ -32,6 +33,7 @@ from rekindle.circuit.nodes import (
     View,
 )
 from rekindle.circuit.stages import Branch, LinearForm
+from rekindle.errors import EvaluationError
 from rekindle.kernels.aggregate import (
     Existence,
     aggregate_change,
@@ -49,6 +51,7 @@ from rekindle.kernels.regroup import (
 from rekindle.kernels.settle import distinct_at_every_stamp, from_until, groups_at_every_stamp
 from rekindle.kernels.waiting import Time
 from rekindle.spark.loops import Loop
+from rekindle.spark.pairs import of_pairs, pairs_of
 from rekindle.spark.plans import (
     Plans,
     accumulators_of,
@@ -292,20 +295,50 @@ class InlineStep:
     def _form(
         self, node: Arrangement | Routed | Group | View | Recur, form: LinearForm
     ) -> pa.Table | None:
-        """The rows that the branches of a linear form give, prepared for the node."""
+        """The rows that the branches of a linear form give, prepared for the node.
+
+        If an expression fails it may have failed on a pair that was never there: see `pairs.py`.
+        """
+        given = [
+            (branch, rows.select(_rows(rows)))
+            for branch in form.branches
+            if (rows := self._changes.get(branch.node)) is not None
+        ]
+        try:
+            return self._evaluated(node, given)
+        except EvaluationError:
+            added = self._added_up(given)
+            if added is None:
+                raise
+        return self._evaluated(node, added)
+
+    def _evaluated(
+        self,
+        node: Arrangement | Routed | Group | View | Recur,
+        given: Sequence[tuple[Branch, pa.Table]],
+    ) -> pa.Table | None:
+        """Rows of branches through their stages."""
         parts = []
-        for branch in form.branches:
-            change = self._changes.get(branch.node)
-            if change is None:
-                continue
-            rows = self._plans.segment(node, branch).run(change.select(_rows(change)))
-            if rows is None:
-                continue
-            if branch.sign < 0:
-                turned = pc.negate(rows.column(WEIGHT))
-                rows = rows.set_column(0, WEIGHT, turned)
-            parts.append(rows)
+        for branch, change in given:
+            rows = self._plans.segment(node, branch).run(change)
+            if rows is not None:
+                parts.append(_signed(rows, branch))
         return pa.concat_tables(parts) if parts else None
+
+    def _added_up(
+        self, given: Sequence[tuple[Branch, pa.Table]]
+    ) -> list[tuple[Branch, pa.Table]] | None:
+        """What is left of the pairs of joins when they are added up; None if there are none."""
+        found = dict(given)
+        joined = pairs_of(self._context.circuit, found)
+        for branches in joined:
+            rows = pa.concat_tables([_signed(found.pop(branch), branch) for branch in branches])
+            whole = of_pairs(branches)
+            hashed = self._plans.segment(whole, whole.form.branches[0]).run(rows)
+            if hashed is not None:
+                table = arrange(hashed, self._plans.layout(whole))
+                found[replace(branches[0], sign=1)] = table.select(_rows(table))
+        return list(found.items()) if joined else None
 
     def _join(self, node: HalfJoin) -> pa.Table | None:
         change = self._changes.get(node.change)
@@ -443,6 +476,12 @@ def write_table(context: StepContext, key: str, table: pa.Table) -> Run:
     return context.store.write_run(
         table, lambda: context.path(key, f"{next(numbers):05}.arrow"), Durability.DEFERRED
     )
+
+
+def _signed(rows: pa.Table, branch: Branch) -> pa.Table:
+    if branch.sign > 0:
+        return rows
+    return rows.set_column(0, WEIGHT, pc.negate(rows.column(WEIGHT)))
 
 
 def _rows(table: pa.Table) -> list[str]:

@@ -1,0 +1,41 @@
+"""Pairs of a join that cancel out, on which an expression fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.errors import EvaluationError
+from rekindle.runtime.database import Database
+from rekindle.spark.step import Placement
+from tests.spark.helpers import refused
+
+VIEWS = {
+    "ratio": "SELECT a.k, x / y AS q FROM a JOIN b ON a.k = b.k",
+    "total": "SELECT a.k, sum(x div y) AS q FROM a LEFT JOIN b ON a.k = b.k GROUP BY a.k",
+    "matched": "SELECT a.k, y FROM a JOIN b ON a.k = b.k AND x / y > 0",
+}
+
+
+@pytest.mark.parametrize("placement", [Placement.INLINE, Placement.SPARK])
+def test_an_expression_fails_only_on_pairs_that_are_there(
+    db: Database, placement: Placement
+) -> None:
+    db.sql("CREATE TABLE a (k INT, x INT)")
+    db.sql("CREATE TABLE b (k INT, y INT)")
+    for name, query in VIEWS.items():
+        db.create_view(name, query)
+    db.sql("INSERT INTO a VALUES (5, 5)")
+    db.sql("INSERT INTO b VALUES (1, 0), (2, 2), (5, 1)")
+    db.sql("DELETE FROM b WHERE k = 1")
+    db._engine.placement = placement
+
+    db.sql("INSERT INTO a VALUES (1, 1), (2, 2)")  # meets what was deleted
+    with db.transaction() as tx:  # what leaves a meets what comes to b
+        tx.delete("a", [(5, 5)])
+        tx.insert("b", [(5, 0)])
+    for view in VIEWS:
+        db.check(view)
+    with refused(db, EvaluationError, "DIVIDE_BY_ZERO"):
+        db.sql("INSERT INTO a VALUES (5, 1)")
+    with refused(db, EvaluationError, "DIVIDE_BY_ZERO"):
+        db.sql("INSERT INTO b VALUES (2, 0)")
