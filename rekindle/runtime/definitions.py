@@ -92,15 +92,21 @@ class Definitions:
 
     def _kept(self, name: str, frame: DataFrame) -> str:
         """The plan of a frame with markers for the tables, as it is stored."""
-        marked = self._marked(frame._jdf.queryExecution().analyzed())
+        return self._stored_plans(name, [self._marked(frame._jdf.queryExecution().analyzed())])
+
+    def _stored_plans(self, name: str, plans: Sequence[JavaObject]) -> str:
+        """Plans as a text; read back at once, since Java writes subqueries that it cannot read."""
         try:
-            return base64.b64encode(self._catalyst.serialise([marked])).decode()
+            kept = self._catalyst.serialise(plans)
+            self._catalyst.deserialise(kept)
         except Py4JJavaError as error:
             raise DefinitionError(
                 f"the DataFrame of view '{name}' cannot be stored",
                 detail=str(error.java_exception),
-                hint="define the view by SQL text",
+                hint="define the view by SQL text; a DataFrame may not have subqueries inside "
+                "(scalar(), exists()), but may be a join",
             ) from error
+        return base64.b64encode(kept).decode()
 
     def of_loops(
         self, loops: Sequence[Loop], schemas: Mapping[str, StructType]
@@ -127,7 +133,7 @@ class Definitions:
                 name, self._catalyst, self._leaves, self._translator, assume, self._marked
             )
             loop, term = reading.read(definition)
-            kept = base64.b64encode(self._catalyst.serialise(reading.plans)).decode()
+            kept = self._stored_plans(name, reading.plans)
         return self._stored(name, definition.initial, term, plan=kept, loop=loop), term
 
     def schema_of(self, query: str, assumed: Mapping[str, StructType]) -> StructType:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import rekindle
 from rekindle.algebra.groups import INTEGERS
@@ -223,3 +224,10 @@ def test_a_null_struct_whose_fields_are_never_null(db: Database, placement: str)
         for view in ("grouped", "joined"):
             db.check(view)
     assert rows(db, "grouped") == {(None, 3): 1}
+
+
+def test_a_dataframe_with_a_subquery(db: Database) -> None:
+    db.sql("CREATE TABLE t (a INT)")
+    greatest = db.table("t").select(F.max("a")).scalar()
+    with mistaken(db, DefinitionError, "DataFrame of view 'v'", "SQL text"):
+        db.create_view("v", db.table("t").where(F.col("a") < greatest))
