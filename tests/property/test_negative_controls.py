@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.circuit.nodes import Moment
+from rekindle.kernels import settle
 from rekindle.runtime import engine, log
 from rekindle.spark import inline
 from tests.property import values
@@ -73,13 +74,13 @@ def scenario(path: Path, spark: SparkSession) -> None:
 
 
 def distinct_loses_a_sign(patch: pytest.MonkeyPatch) -> None:
-    right = inline.distinct_change
+    right = settle.distinct_change
 
     def wrong(change: Any, reader: Any) -> Any:
         found = right(change, reader)
         return found.set_column(0, "_weight", pc.abs(found.column("_weight")))
 
-    patch.setattr(inline, "distinct_change", wrong)
+    patch.setattr(settle, "distinct_change", wrong)
 
 
 def aggregate_forgets_to_retract(patch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ def test_every_step_gives_what_spark_gives(db: Database, placement: str) -> None
     names = list(VIEWS) if placement == "inline" else ["near values", "numbers"]
     first, *others = names
     db.create_view(_named(first), VIEWS[first])
-    for i, _ in enumerate(_transactions(db, 7, 6 if placement == "inline" else 2)):
+    for i, _ in enumerate(_transactions(db, 7, 4 if placement == "inline" else 2)):
         if i == 0:
             # The others begin with rows that are there.
             for name in others:
