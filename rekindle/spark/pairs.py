@@ -1,7 +1,7 @@
 """Pairs of a join that are not there: which branches give them, and how they are added up.
 
 A row that was deleted may still be stored twice, once with each sign, and Δ(a ⋈ b) is computed as
-Δa ⋈ (b + Δb) + a ⋈ Δb, where a row that leaves a meets one that comes to b in both terms. The pairs
+Δa ⋈ b + (a + Δa) ⋈ Δb, where a row that comes to a meets one that leaves b in both terms. The pairs
 cancel out, but an expression that fails on one of them (`x / y`) fails all the same. Adding up
 every join before its expressions are evaluated would cost more than most joins do; so it is done
 when an expression has failed, and if it fails again, it fails on a pair that is there.

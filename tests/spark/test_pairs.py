@@ -7,7 +7,7 @@ import pytest
 from rekindle.errors import EvaluationError
 from rekindle.runtime.database import Database
 from rekindle.spark.step import Placement
-from tests.spark.helpers import refused
+from tests.spark.helpers import refused, rows, weighted
 
 VIEWS = {
     "ratio": "SELECT a.k, x / y AS q FROM a JOIN b ON a.k = b.k",
@@ -25,16 +25,19 @@ def test_an_expression_fails_only_on_pairs_that_are_there(
     for name, query in VIEWS.items():
         db.create_view(name, query)
     db.sql("INSERT INTO a VALUES (5, 5)")
-    db.sql("INSERT INTO b VALUES (1, 0), (2, 2), (5, 1)")
+    db.sql("INSERT INTO b VALUES (1, 0), (2, 2), (5, 1), (7, 0)")
     db.sql("DELETE FROM b WHERE k = 1")
     db._engine.placement = placement
 
     db.sql("INSERT INTO a VALUES (1, 1), (2, 2)")  # meets what was deleted
-    with db.transaction() as tx:  # what leaves a meets what comes to b
+    with db.transaction() as tx:  # what leaves meets what comes, on either side
         tx.delete("a", [(5, 5)])
         tx.insert("b", [(5, 0)])
+        tx.delete("b", [(7, 0)])
+        tx.insert("a", [(7, 7)])
     for view in VIEWS:
         db.check(view)
+        assert weighted(db.changes(view)) == rows(db, view)
     with refused(db, EvaluationError, "DIVIDE_BY_ZERO"):
         db.sql("INSERT INTO a VALUES (5, 1)")
     with refused(db, EvaluationError, "DIVIDE_BY_ZERO"):

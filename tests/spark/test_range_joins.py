@@ -15,7 +15,7 @@ from rekindle.errors import RekindleError
 from rekindle.runtime.database import Database
 from rekindle.spark.step import Placement
 from tests.property.oracle import assert_equal
-from tests.spark.helpers import collected
+from tests.spark.helpers import collected, weighted
 
 ROWS = 20_000
 WITHIN = "a.t BETWEEN b.lo AND b.hi"
@@ -80,6 +80,7 @@ def test_every_kind_of_join_on_a_range(db: Database, placement: str) -> None:
                     tx.apply(table, changes)
         _agree(db)
     assert db.last_step is not None and db.last_step.placement is Placement(placement)
+    assert_equal(weighted(db.changes("v")), collected(db.table("v")), "v")
 
 
 def test_a_range_beside_an_equality_and_a_view_made_over_full_tables(db: Database) -> None:

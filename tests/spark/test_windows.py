@@ -16,7 +16,7 @@ from rekindle.circuit.nodes import Regroup
 from rekindle.kernels import regroup
 from rekindle.runtime.database import Database
 from rekindle.spark import inline
-from tests.spark.helpers import collected
+from tests.spark.helpers import collected, weighted
 
 TABLE = "CREATE TABLE t (k INT, o INT, n INT, x INT, y DOUBLE, z DECIMAL(12, 2))"
 TOTAL = "(PARTITION BY k ORDER BY o, n, x, y, z {})"
@@ -148,6 +148,8 @@ def test_every_step_gives_what_spark_gives(db: Database, placement: str) -> None
         ):
             db.sql(statement)
             _agree(db)
+    for view in db.views:
+        assert weighted(db.changes(view)) == collected(db.table(view)), view
 
 
 def test_a_window_is_the_same_in_any_placement_and_after_reopening(
