@@ -7,6 +7,7 @@ work itself for many rows. Every other stage is Spark's (`segment.py`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 from rekindle.spark.identity import Identity, marks
 from rekindle.spark.stages import MARKS, Rowwise
 from rekindle.spark.vectors import Vector, Vectors
-from rekindle.traces.arrays import WEIGHT
+from rekindle.traces.arrays import WEIGHT, single_chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +28,27 @@ class Columnar:
     columns: tuple[Vector, ...]
     identity: Identity | None
 
-    def run(self, table: pa.Table) -> pa.Table:
-        """The rows of a table of `_weight` and columns."""
+    def run(self, rows: Sequence[Any]) -> list[Any]:
+        """Arrays of weights and columns through this stage."""
         if self.predicate is not None:
-            table = table.filter(_expanded(self.predicate(table.columns[1:]), len(table)))
-        inputs = table.columns[1:]
-        given = [_expanded(column(inputs), len(table)) for column in self.columns]
-        added = [] if self.identity is None else marks(self.identity, given, len(table))
-        return pa.Table.from_arrays([table.column(0), *given, *added], names=[WEIGHT, *self.names])
+            rows = _where(_expanded(self.predicate(rows[1:]), len(rows[0])), rows)
+        weight, *inputs = rows
+        given = [_expanded(column(inputs), len(weight)) for column in self.columns]
+        added = [] if self.identity is None else marks(self.identity, given, len(weight))
+        return [weight, *given, *added]
+
+
+def through(stages: Sequence[Columnar], table: pa.Table) -> pa.Table:
+    """The rows that stages, one after the other, make of a table of `_weight` and columns."""
+    rows: Sequence[Any] = [single_chunk(column) for column in table.columns]
+    for stage in stages:
+        rows = stage.run(rows)
+    return pa.Table.from_arrays(rows, names=[WEIGHT, *stages[-1].names])
+
+
+def _where(mask: Any, rows: Sequence[Any]) -> Sequence[Any]:
+    """The rows at which the mask is true, mostly all of them."""
+    return rows if mask.true_count == len(mask) else [column.filter(mask) for column in rows]
 
 
 def _expanded(value: Any, rows: int) -> Any:

@@ -154,7 +154,7 @@ class InlineStep:
         before = self._changes
         self._turns(Loop.of(scope, self._plans), (), outside, result, elsewhere)
         changed = {
-            node.id: arrange(pa.concat_tables(self._past[node.id]), self._plans.layout(node))
+            node.id: self._summed(node.id, self._past[node.id])
             for node in scope.members
             if isinstance(node, Keeping) and self._past.get(node.id)
         }

@@ -28,7 +28,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
 from rekindle.frontends.spark_sql.variants import from_spark
-from rekindle.spark.columnar import columnar
+from rekindle.spark.columnar import Columnar, columnar, through
 from rekindle.spark.explode import collection_stage, explode, is_explodable
 from rekindle.spark.failures import spark_error
 from rekindle.spark.narrowing import Narrowed
@@ -131,17 +131,17 @@ class Segment:
         self._channel = channel
         self._read = [0, *(i + 1 for i in lowered.read)]
         self._steps: list[Callable[[pa.Table], pa.Table]] = []
-        rowwise: list[Rowwise] = []
+        self._waiting: list[tuple[Rowwise, Columnar | None]] = []
         for stage in lowered.stages:
             if isinstance(stage, Rowwise):
-                self._add(stage, rowwise)
+                self._add(stage)
                 continue
             opened = is_explodable(stage.generator)
             if opened:
-                rowwise.append(collection_stage(stage))
-            self._flush(rowwise)
+                self._add(collection_stage(stage))
+            self._flush()
             self._steps.append(partial(explode, stage=stage) if opened else generate(stage))
-        self._flush(rowwise)
+        self._flush()
 
     def run(self, table: pa.Table) -> pa.Table | None:
         """The rows that the stages give, with their weights, not consolidated; None for none."""
@@ -152,25 +152,34 @@ class Segment:
             table = step(table)
         return table if len(table) else None
 
-    def _add(self, stage: Rowwise, waiting: list[Rowwise]) -> None:
+    def _add(self, stage: Rowwise) -> None:
         plain = columnar(stage)
-        if plain is None:
-            waiting.append(stage)
-            return
+        if self._waiting and (self._waiting[-1][1] is None) != (plain is None):
+            self._flush()
+        self._waiting.append((stage, plain))
+
+    def _flush(self) -> None:
+        """Stages of one kind that follow each other become one step."""
+        stages = [stage for stage, _ in self._waiting]
+        plain = [found for _, found in self._waiting if found is not None]
+        self._waiting.clear()
+        if plain:
+            self._steps.append(self._columnar(plain, stages))
+        elif stages:
+            self._steps.append(self._projected(stages))
+
+    def _columnar(
+        self, plain: Sequence[Columnar], stages: Sequence[Rowwise]
+    ) -> Callable[[pa.Table], pa.Table]:
+        """Stages on columns; if they fail Spark is asked, and raises its own error."""
 
         def run(table: pa.Table) -> pa.Table:
             try:
-                return plain.run(table)
+                return through(plain, table)
             except pa.ArrowInvalid:
-                return self._projected([stage])(table)
+                return self._projected(stages)(table)
 
-        self._flush(waiting)
-        self._steps.append(run)
-
-    def _flush(self, stages: list[Rowwise]) -> None:
-        if stages:
-            self._steps.append(self._projected(stages))
-            stages.clear()
+        return run
 
     def _projected(self, stages: Sequence[Rowwise]) -> Callable[[pa.Table], pa.Table]:
         """Consecutive stages as one JVM function on tables."""

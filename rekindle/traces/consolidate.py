@@ -23,6 +23,8 @@ from rekindle.traces.arrays import (
 from rekindle.traces.layout import TraceLayout
 
 Identity = tuple[Int64s, Int64s, Int64s]
+_FEW_ROWS = 256
+"""So few are sorted by all columns at once; more by the key, and then where keys are equal."""
 
 
 def consolidate(table: Any, layout: TraceLayout) -> Any:
@@ -75,7 +77,11 @@ def sort_order(identity: Identity) -> Int64s | None:
     key, *rest = identity
     if len(key) < 2 or _in_order(identity):
         return None
-    order: Int64s = np.argsort(key)
+    order: Int64s
+    if len(key) < _FEW_ROWS:
+        order = np.lexsort((*reversed(rest), key))
+        return order
+    order = np.argsort(key)
     level = key[order]
     same = level[1:] == level[:-1]
     for column in rest:

@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,8 @@ import xxhash
 from rekindle.errors import CorruptionError
 from rekindle.traces.arrays import KEY, Int64s
 from rekindle.traces.segment import Segment
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +62,16 @@ class OpenSegments:
         if not trusted:
             _verify(segment, data)
         opened = OpenSegment.of_table(pa.ipc.open_file(data).read_all())
-        with self._lock:
-            self._open[name] = (segment.checksum, opened)
-            _remember(self._trusted, name, segment.checksum, 16 * self._capacity)
-            while len(self._open) > self._capacity:
-                self._open.popitem(last=False)
+        self.trust(uri, segment, opened)
         return opened
 
-    def trust(self, uri: str, segment: Segment) -> None:
-        """This process wrote the file, so its first opening need not verify it."""
+    def trust(self, uri: str, segment: Segment, opened: OpenSegment | None = None) -> None:
+        """The file need not be verified again, nor opened if its rows are given."""
+        name = (uri, segment.path)
         with self._lock:
-            _remember(self._trusted, (uri, segment.path), segment.checksum, 16 * self._capacity)
+            _remember(self._trusted, name, segment.checksum, 16 * self._capacity)
+            if opened is not None:
+                _remember(self._open, name, (segment.checksum, opened), self._capacity)
 
     def forget(self, uri: str, path: str) -> None:
         """The file is about to change or to go."""
@@ -89,9 +90,9 @@ OPEN_SEGMENTS = OpenSegments(capacity=4096)
 
 
 def _remember(
-    names: OrderedDict[tuple[str, str], str], name: tuple[str, str], checksum: str, limit: int
+    names: OrderedDict[tuple[str, str], _T], name: tuple[str, str], found: _T, limit: int
 ) -> None:
-    names[name] = checksum
+    names[name] = found
     names.move_to_end(name)
     while len(names) > limit:
         names.popitem(last=False)

@@ -47,7 +47,7 @@ def position(keys: Int64s, bound: int) -> int:
     """How many of the sorted keys are below `bound`, which may be 2^63."""
     if bound >= KEY_HIGH:
         return len(keys)
-    return int(np.searchsorted(keys, np.int64(bound)))
+    return int(keys.searchsorted(bound))
 
 
 def _bits(partitions: int) -> int:

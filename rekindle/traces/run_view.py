@@ -135,10 +135,10 @@ class RunView:
 
     def _reached(self, keys: Int64s) -> Iterator[tuple[OpenSegment, int, int]]:
         """The segments that may hold some of the sorted keys, and which of the keys those are."""
-        first, last = (position(keys, bound) for bound in self.key_range)
+        low, high = self.key_range
         for part in self.parts:
-            start = max(first, position(keys, part.low))
-            end = min(last, position(keys, part.high + 1))
+            start = position(keys, max(low, part.low))
+            end = position(keys, min(high, part.high + 1))
             if start < end:
                 yield part.open(), start, end
 

@@ -39,9 +39,13 @@ from rekindle.traces.segment import Run, Segment
 MAXIMUM_ROWS = 4_000_000
 MAXIMUM_BYTES = 2**30
 _STREAMED_BYTES = 2**22
+_HELD_BYTES = 2**16
+"""A table of fewer bytes stays in memory as it was written: the next step will read it."""
 _PUBLISHED_ON_CLOSE = {"s3", "gcs", "abfs"}
 _NAMED: set[str] = set()
 """Directories whose names this process has made durable."""
+_SYNCING = ThreadPoolExecutor(8, "rekindle-sync")
+"""Threads that wait for the disk; starting some for every step would take longer than that."""
 
 
 class Durability(Enum):
@@ -128,7 +132,8 @@ class Store:
             self._publish(path, stream, durability)
             size, checksum = sinks[-1].size, sinks[-1].checksum
         segment = Segment(path, len(table), low, high, size, checksum, growth(table))
-        OPEN_SEGMENTS.trust(self.uri, segment)
+        small = table.get_total_buffer_size() < _HELD_BYTES
+        OPEN_SEGMENTS.trust(self.uri, segment, OpenSegment.of_table(table) if small else None)
         return segment
 
     def write_run(
@@ -161,12 +166,7 @@ class Store:
             return
         paths = list(dict.fromkeys(paths))
         places = [self.locate(path) for path in paths]
-        if len(places) > 1:
-            with ThreadPoolExecutor(min(8, len(places))) as pool:
-                list(pool.map(_sync, places))
-        else:
-            for place in places:
-                _sync(place)
+        list(_SYNCING.map(_sync, places) if len(places) > 1 else map(_sync, places))
         for directory in dict.fromkeys(os.path.dirname(path) for path in paths):
             self.sync(directory)
 
@@ -190,8 +190,9 @@ class Store:
         """Remove files; those already gone are no error."""
         for path in paths:
             OPEN_SEGMENTS.forget(self.uri, path)
+            remove = os.unlink if self._local else self.filesystem.delete_file
             with suppress(FileNotFoundError):
-                self.filesystem.delete_file(self.locate(path))
+                remove(self.locate(path))
 
     def list(self, directory: str = "") -> Sequence[str]:
         """The files under a directory, at any depth, sorted; none when it does not exist."""

@@ -74,6 +74,7 @@ def test_a_flipped_byte_is_never_read(store: Store) -> None:
 
 def test_a_truncated_or_missing_file_is_named(store: Store) -> None:
     segment = store.write("a.arrow", TABLE)
+    OPEN_SEGMENTS.clear()
     good = store.read_bytes("a.arrow")
     path = Path(store.locate("a.arrow"))
     for length in range(0, len(good), 97):
@@ -87,6 +88,16 @@ def test_a_truncated_or_missing_file_is_named(store: Store) -> None:
     with pytest.raises(CorruptionError, match=r"a\.arrow' is missing") as caught:
         store.open(segment)
     assert caught.value.hint
+
+
+def test_what_was_written_is_not_opened_again_unless_it_is_large(store: Store) -> None:
+    small = store.write("small.arrow", TABLE)
+    large = store.write("large.arrow", arranged([(i, 1) for i in range(5_000)]))
+    Path(store.locate("small.arrow")).unlink()
+    Path(store.locate("large.arrow")).unlink()
+    assert store.open(small).table.equals(TABLE)
+    with pytest.raises(CorruptionError, match="missing"):
+        store.open(large)
 
 
 def test_a_retried_write_is_seen(store: Store) -> None:
