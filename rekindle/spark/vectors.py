@@ -27,6 +27,7 @@ COMPARED = frozenset(
 )
 """Types whose values Arrow compares as Spark does; it does not for zeros and NaNs of floats."""
 WHOLE = ("tinyint", "smallint", "int", "bigint")
+FLOATS = ("float", "double")
 _COMPARISONS = {
     "EqualTo": pc.equal,
     "LessThan": pc.less,
@@ -107,12 +108,13 @@ class Vectors:
         return lambda columns: function(*(found(columns) for found in known))
 
     def _widened(self, parent: JavaObject, target: JavaObject) -> Vector | None:
-        """The one child of an expression, whole numbers, as whole numbers of more bits."""
+        """The one child of an expression, whole numbers, as numbers of more bits or as floats."""
         before, after = type_text(parent.child().dataType()), type_text(target)
-        if before not in WHOLE or after not in WHOLE[WHOLE.index(before) :]:
+        if before not in WHOLE or after not in (*WHOLE[WHOLE.index(before) :], *FLOATS):
             return None
         wider = arrow_type(data_type(after))
-        return self._applied(lambda column: pc.cast(column, wider), parent.child())
+        # A whole number that no float equals becomes the nearest one, as in the JVM.
+        return self._applied(lambda column: pc.cast(column, wider, safe=False), parent.child())
 
     def _together(self, function: Callable[..., Any], expression: JavaObject) -> Vector | None:
         """A function of several whole numbers."""

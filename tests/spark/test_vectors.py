@@ -27,6 +27,9 @@ KNOWN = [
     "d <= date '2024-01-02'",
     "a + b * 2 - 1",
     "CAST(i AS BIGINT) + a",
+    "CAST(a AS DOUBLE)",
+    "CAST(a * 3002399751580331 AS DOUBLE)",  # 3 times this has one bit more than a double
+    "CAST(i * 5592407 AS FLOAT)",  # and this than a float
     "i + i",
     "greatest(a, b)",
     "coalesce(a, b, 7L)",
