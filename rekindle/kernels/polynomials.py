@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rekindle.calculus.polynomials import Polynomials
-from rekindle.errors import RekindleError
-from rekindle.kernels.accumulators import counted, valid_rows
-from rekindle.traces.arrays import Int64s, single_chunk
+from rekindle.kernels.accumulators import valid_rows
+from rekindle.traces.arrays import Int64s, single_chunk, take
+from rekindle.traces.consolidate import key_starts
 from rekindle.traces.exact_double import Matrix
 from rekindle.traces.exact_vector import ExactVector
 from rekindle.traces.values import Columns, ValueColumns
@@ -39,12 +39,22 @@ class SumPolynomials:
         return (self._ring(prefix),)
 
     def lift(self, inputs: Sequence[Any], weights: Int64s) -> list[Columns]:
-        weights = counted(valid_rows(inputs), weights)
-        return [self._ring("").lift(self._products(inputs, len(weights)), weights)]
+        return self.total(inputs, weights, np.arange(len(weights)))
 
     def total(self, inputs: Sequence[Any], weights: Int64s, starts: Int64s) -> list[Columns]:
-        weights = counted(valid_rows(inputs), weights)
-        return [self._ring("").total(self._products(inputs, len(weights)), weights, starts)]
+        """The sum of the rows of each segment, as if they were lifted and added."""
+        ring = self._ring("")
+        valid = valid_rows(inputs)
+        if valid is None:
+            return [ring.total(self._products(inputs, len(weights)), weights, starts)]
+        kept = np.flatnonzero(valid)
+        if not len(kept):
+            return [ring.zeros(len(starts))]
+        segment = np.searchsorted(starts, kept, side="right") - 1
+        first = key_starts(segment)
+        some = [take(column, kept) for column in inputs]
+        found = ring.total(self._products(some, len(kept)), weights[kept], first)
+        return [_spread(ring, found, segment[first], len(starts))]
 
     def buffers(self, values: Sequence[Columns]) -> list[Any]:
         matrix = self._ring("").nearest(values[0][0])
@@ -76,13 +86,18 @@ class SumPolynomials:
         return [[m[i] if i < len(m) else None for m in monomials] for i in range(most)]
 
 
+def _spread(ring: ExactVector, columns: Columns, places: Int64s, rows: int) -> Columns:
+    """Vectors at their places among so many, all others zero."""
+    (given,) = columns
+    row = np.full(rows, len(given))
+    row[places] = np.arange(len(given))
+    return (take(pa.concat_arrays([given, *ring.zeros(1)]), row),)
+
+
 def _matrix(column: Any, rows: int) -> npt.NDArray[np.float64]:
-    """Numbers as one column, vectors as many; NULLs are anything, their rows do not count."""
+    """Numbers as one column, vectors as many; none is NULL."""
     if pa.types.is_list(column.type):
-        if column.null_count:
-            raise RekindleError("internal error: a vector of sums is NULL")
-        found: Matrix = column.flatten().to_numpy(zero_copy_only=False).reshape(rows, -1)
-        return found
-    filled = column.fill_null(0.0) if column.null_count else column
-    numbers: Matrix = filled.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+        found: Matrix = column.flatten().to_numpy(zero_copy_only=False)
+        return found.reshape(rows, len(found) // max(1, rows))
+    numbers: Matrix = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
     return numbers.reshape(rows, 1)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
@@ -128,6 +130,14 @@ class SparkArithmetic:
         expression = self._catalyst.rebased(finish.expression, replaced)
         found = scalar(self._catalyst, expression, attributes)
         return replace(found, type=measure.type, nullable=measure.nullable)
+
+    def positive(self, counts: Sequence[Scalar], schema: Schema) -> Scalar:
+        """A conjunction of comparisons."""
+
+        def all_positive(*columns: SparkColumn) -> SparkColumn:
+            return reduce(and_, (column > F.lit(0).cast("bigint") for column in columns))
+
+        return self.made(counts, schema, all_positive)
 
     def equal(self, left: Scalar, right: Scalar, schema: Schema) -> Scalar:
         """SQL's =."""

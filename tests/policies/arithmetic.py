@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any, cast
 
 from rekindle.calculus.scalars import Call, Evaluable, Literal, Scalar
@@ -106,6 +107,11 @@ class PythonArithmetic:
 
     def finished(self, measure: Measure, values: Sequence[Scalar], schema: Schema) -> Scalar:
         return Finished(measure, tuple(map(_evaluable, values)))
+
+    def positive(self, counts: Sequence[Scalar], schema: Schema) -> Scalar:
+        zero = Literal(0, "bigint")
+        tests = [Call("greater", (_evaluable(count), zero), "boolean") for count in counts]
+        return reduce(lambda left, right: Call("and", (left, right), "boolean"), tests)
 
     def equal(self, left: Scalar, right: Scalar, schema: Schema) -> Scalar:
         return Call("equal", (_evaluable(left), _evaluable(right)), "boolean")

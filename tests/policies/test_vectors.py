@@ -6,6 +6,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ from tests.policies.strategies import (
     SHAPES,
     SOURCES,
     Shape,
+    chain,
     column,
     joined,
     star,
@@ -53,19 +55,15 @@ def test_a_tree_of_vectors_gives_the_changes_of_the_sums(
     keys = (("k", Column(width, "int")),) if keyed else ()
     products = products_of(min(width, 3), degree)
     tree = summed(rows, keys, products, PYTHON)
-    assert joins_in_aggregates(tree) > 0
+    assert aggregates_above_sources(tree) > 1
     plain = _directly(rows, keys, products)
     assert run(derive(tree), changes, LENGTH) == recompute(plain, changes, LENGTH)
 
 
-def joins_in_aggregates(term: Term) -> int:
-    """How many joins have an aggregate under them."""
-    below = sum(map(joins_in_aggregates, term.children))
-    return below + (isinstance(term, Join) and any(map(_aggregates, term.children)))
-
-
-def _aggregates(term: Term) -> bool:
-    return isinstance(term, Aggregate) or any(map(_aggregates, term.children))
+def aggregates_above_sources(term: Term) -> int:
+    """How many aggregates the rows of a source go through at most."""
+    below = max(map(aggregates_above_sources, term.children), default=0)
+    return below + isinstance(term, Aggregate)
 
 
 def test_a_star_keeps_vectors_and_not_their_products() -> None:
@@ -73,6 +71,21 @@ def test_a_star_keeps_vectors_and_not_their_products() -> None:
     rows, width = rows_of(star(4))
     tree = summed(rows, (), products_of(width, 2), PYTHON)
     assert sorted(_widths(tree)) == [3, 3, 3, 3, 15]
+
+
+@pytest.mark.parametrize(
+    ("shape", "joins"),
+    [(star(2), 0), (star(6), 0), (chain(3), 1)],
+    ids=["star of two", "star of six", "chain"],
+)
+def test_views_by_the_same_variables_are_one_group(shape: Shape, joins: int) -> None:
+    rows, width = rows_of(shape)
+    tree = summed(rows, (), products_of(width, 2), PYTHON)
+    assert _joins(tree) == joins
+
+
+def _joins(term: Term) -> int:
+    return isinstance(term, Join) + sum(map(_joins, term.children))
 
 
 def _widths(term: Term) -> list[int]:

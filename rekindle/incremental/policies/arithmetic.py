@@ -77,5 +77,8 @@ class Arithmetic(Protocol):
         A NULL stands for zero. The scalar has the measure's type and nullability.
         """
 
+    def positive(self, counts: Sequence[Scalar], schema: Schema) -> Scalar:
+        """Whether all of some whole numbers are above zero."""
+
     def equal(self, left: Scalar, right: Scalar, schema: Schema) -> Scalar:
         """SQL's `=`: a boolean, NULL where an operand is NULL."""

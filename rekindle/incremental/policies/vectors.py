@@ -5,7 +5,8 @@ higher degree). A view of the tree has them in one column: for each product, as 
 the leaves under the view, the sum over those leaves. Where two views are joined, both vectors stay
 side by side; they are multiplied where a variable is summed out, element by element, each product
 being one element of each vector. So a join that is kept has as many numbers as its parts together,
-and not as many as their products.
+and not as many as their products. Views by the same variables are not joined at all: they are one
+group of the rows of all of them, with a vector for each.
 
     γ[Σ (1, x, y, x·y)](R(k, x) ⋈ S(k, y))
       = γ[r₀·s₀, r₁·s₀, r₀·s₁, r₁·s₁](γ[k; r = Σ (1, x)](R) ⋈ γ[k; s = Σ (1, y)](S))
@@ -18,8 +19,16 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rekindle.calculus.polynomials import Factor, Monomial, Polynomials
-from rekindle.calculus.scalars import Column, Scalar
-from rekindle.calculus.terms import Aggregate, AggregateFunction, Map, Measure, Term
+from rekindle.calculus.scalars import Column, Literal, Scalar
+from rekindle.calculus.terms import (
+    Aggregate,
+    AggregateFunction,
+    Filter,
+    Map,
+    Measure,
+    Term,
+    UnionAll,
+)
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.hypergraph import Relation
 from rekindle.incremental.policies.joins import JoinQuery, Refusal, recognise
@@ -32,6 +41,8 @@ Product: TypeAlias = tuple[int, ...]
 """Columns that are multiplied, by their positions; one may occur twice."""
 _Part: TypeAlias = tuple[tuple[int, int], ...]
 """A product as factors of leaves, (leaf, factor), in order."""
+_PRESENT: Scalar = Literal(1, "bigint")
+"""Stands beside the columns of a view in the rows that are its own."""
 
 
 def summed(
@@ -54,7 +65,7 @@ def summed(
     if isinstance(query, Refusal) or isinstance(parts, Refusal):
         return _directly(rows, keys, products)
     tree = view_tree(find_order(query.hypergraph), query.hypergraph)
-    root = _Builder(query, parts).root(tree)
+    root = _Builder(query, parts, arithmetic).root(tree)
     named = [(name, root.column(root.variables[v])) for (name, _), v in _paired(keys, query)]
     return Map(root.term, (*named, ("sums", root.column(root.vectors[0].position))))
 
@@ -75,10 +86,12 @@ def _directly(
     return Aggregate(rows, tuple(keys), (_measure(columns, monomials),))
 
 
-def _measure(columns: tuple[Column, ...], monomials: Sequence[Monomial]) -> Measure:
+def _measure(
+    columns: tuple[Column, ...], monomials: Sequence[Monomial], name: str = "sums"
+) -> Measure:
     polynomials = Polynomials(tuple(monomials))
     return Measure(
-        "sums",
+        name,
         AggregateFunction.POLYNOMIALS,
         columns,
         VECTOR,
@@ -127,9 +140,10 @@ class _Rows(VariableRows):
 class _Builder:
     """Builds the views of one query."""
 
-    def __init__(self, query: JoinQuery, parts: Sequence[_Part]) -> None:
+    def __init__(self, query: JoinQuery, parts: Sequence[_Part], arithmetic: Arithmetic) -> None:
         self._query = query
         self._parts = parts
+        self._arithmetic = arithmetic
         self._positions = {leaf.name: i for i, leaf in enumerate(query.leaves)}
 
     def root(self, tree: View) -> _Rows:
@@ -140,10 +154,13 @@ class _Builder:
         if isinstance(tree, Relation):
             return self._leaf(self._positions[tree.name])
         rows = self._joined(tree)
-        wanted = dict.fromkeys(_within(part, rows.leaves) for part in self._parts)
         # Without a key there would be a row over no input; a constant stands in for it.
         named = rows.named(tree.key) or (ONE,)
-        return self._aggregated(rows, named, tree.key, list(wanted))
+        return self._aggregated(rows, named, tree.key, self._wanted(rows))
+
+    def _wanted(self, rows: _Rows) -> list[_Part]:
+        """The products as far as they concern the leaves of some rows; equal ones once."""
+        return list(dict.fromkeys(_within(part, rows.leaves) for part in self._parts))
 
     def _leaf(self, position: int) -> _Rows:
         leaf = self._query.leaves[position]
@@ -153,11 +170,65 @@ class _Builder:
         return _Rows(leaf.term, frozenset((position,)), variables, (), factors)
 
     def _joined(self, view: View) -> _Rows:
-        first, *others = pairings(view)
-        rows = self._rows(first.child)
+        """The children joined two by two, but views by the same variables all at once."""
+        rows = {alike[0]: self._together(alike) for alike in _by_variables(view.children)}
+        first, *others = pairings(replace(view, children=tuple(rows)))
+        found = rows[first.child]
         for pairing in others:
-            rows = self._pair(rows, self._rows(pairing.child), pairing.needed)
-        return rows
+            found = self._pair(found, rows[pairing.child], pairing.needed)
+        return found
+
+    def _together(self, children: Sequence[Tree]) -> _Rows:
+        """Views by the same variables as one: γ[k](R) ⋈ γ[k](S) = σ[r > 0 ∧ s > 0](γ[k](R + S)).
+
+        In the sum of their rows each has columns of its own, NULL in the rows of the others, which
+        sums skip; r and s count the rows of each. No join is kept, nor the views apart from it.
+        """
+        if len(children) == 1:
+            return self._rows(children[0])
+        key = children[0].variables
+        inputs = [self._unsummed(child) for child in children]
+        summed = [self._products(rows, self._wanted(rows)) for rows in inputs]
+        columns = [(_PRESENT, *arguments) for arguments, _ in summed]
+        union = UnionAll(
+            tuple(
+                Map(rows.term, _beside(rows.named(key), columns, i))
+                for i, rows in enumerate(inputs)
+            )
+        )
+        fields = union.schema.fields
+        places = [Column(i, f.type, f.nullable) for i, f in enumerate(fields)]
+        measures: list[Measure] = []
+        vectors: list[_Vector] = []
+        start = len(key)
+        for i, (rows, (arguments, monomials)) in enumerate(zip(inputs, summed, strict=True)):
+            present, *own = places[start : start + 1 + len(arguments)]
+            counted = replace(self._arithmetic.row_count(f"rows{i}"), arguments=(present,))
+            measures += [counted, _measure((*own, present), monomials, f"sums{i}")]
+            elements = {part: place for place, part in enumerate(self._wanted(rows))}
+            vectors.append(_Vector(len(key) + len(measures) - 1, rows.leaves, elements))
+            start += 1 + len(arguments)
+        grouped = Aggregate(
+            union, tuple(zip(key, places[: len(key)], strict=True)), tuple(measures)
+        )
+        variables = {name: i for i, name in enumerate(key)}
+        leaves = frozenset().union(*(rows.leaves for rows in inputs))
+        return self._complete(_Rows(grouped, leaves, variables, tuple(vectors), {}))
+
+    def _unsummed(self, tree: Tree) -> _Rows:
+        """What a view sums up, or a leaf."""
+        return self._joined(tree) if isinstance(tree, View) else self._rows(tree)
+
+    def _complete(self, rows: _Rows) -> _Rows:
+        """The rows of a key that all views have; as in a join, NULL is no key."""
+        schema = rows.term.schema
+        counts = [rows.column(vector.position - 1) for vector in rows.vectors]
+        term = Filter(rows.term, self._arithmetic.positive(counts, schema))
+        for position in rows.variables.values():
+            key = rows.column(position)
+            if key.nullable:
+                term = Filter(term, self._arithmetic.equal(key, key, schema))
+        return replace(rows, term=term)
 
     def _pair(self, left: _Rows, right: _Rows, needed: frozenset[str]) -> _Rows:
         """Two views joined, with the variables that are still needed and all of their numbers."""
@@ -189,15 +260,21 @@ class _Builder:
         parts: Sequence[_Part],
     ) -> _Rows:
         """Variables that are not in the key summed out, and the numbers multiplied."""
-        columns = [rows.column(vector.position) for vector in rows.vectors]
-        columns += [rows.column(position) for position in rows.factors.values()]
-        places = {factor: len(rows.vectors) + i for i, factor in enumerate(rows.factors)}
-        monomials = [self._monomial(part, rows.vectors, places) for part in parts]
-        term = Aggregate(rows.term, named, (_measure(tuple(columns), monomials),))
+        columns, monomials = self._products(rows, parts)
+        term = Aggregate(rows.term, named, (_measure(columns, monomials),))
         elements = {part: i for i, part in enumerate(parts)}
         vector = _Vector(len(named), rows.leaves, elements)
         variables = {name: i for i, name in enumerate(key)}
         return _Rows(term, rows.leaves, variables, (vector,), {})
+
+    def _products(
+        self, rows: _Rows, parts: Sequence[_Part]
+    ) -> tuple[tuple[Column, ...], list[Monomial]]:
+        """The numbers of rows, and the parts as products of them."""
+        columns = [rows.column(vector.position) for vector in rows.vectors]
+        columns += [rows.column(position) for position in rows.factors.values()]
+        places = {factor: len(rows.vectors) + i for i, factor in enumerate(rows.factors)}
+        return tuple(columns), [self._monomial(part, rows.vectors, places) for part in parts]
 
     @staticmethod
     def _monomial(
@@ -212,3 +289,23 @@ class _Builder:
 
 def _within(part: _Part, leaves: frozenset[int]) -> _Part:
     return tuple(factor for factor in part if factor[0] in leaves)
+
+
+def _by_variables(children: Sequence[Tree]) -> list[list[Tree]]:
+    """Those by the same variables side by side; what has none is alone."""
+    found: dict[object, list[Tree]] = {}
+    for child in children:
+        found.setdefault(frozenset(child.variables) or child, []).append(child)
+    return list(found.values())
+
+
+def _beside(
+    key: tuple[tuple[str, Scalar], ...], columns: Sequence[Sequence[Scalar]], own: int
+) -> tuple[tuple[str, Scalar], ...]:
+    """A key and the columns of several views, NULL but for those of one."""
+    placed = [
+        scalar if i == own else Literal(None, scalar.type)
+        for i, scalars in enumerate(columns)
+        for scalar in scalars
+    ]
+    return (*key, *((f"x{i}", scalar) for i, scalar in enumerate(placed)))
