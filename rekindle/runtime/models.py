@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import fsum, isfinite
+from math import frexp, fsum, isfinite, ldexp
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -122,18 +122,40 @@ class ModelSpec:
         return self.degree == 1 and bool(self.sums.numbers)
 
     def averages(self, rows: DataFrame) -> DataFrame:
-        """The averages of the numbers, over some of the rows."""
-        wanted = [F.avg(_column(name).cast("double")).alias(name) for name in self.sums.numbers]
+        """The averages of the numbers and how far they are from them, over some of the rows."""
+        numbers = {name: _column(name).cast("double") for name in self.sums.numbers}
+        wanted = [
+            F.struct(F.avg(number).alias("mean"), F.stddev_pop(number).alias("spread")).alias(name)
+            for name, number in numbers.items()
+        ]
         return rows.limit(AVERAGED_ROWS).agg(*wanted)
 
-    def centred(self, averages: Mapping[str, float | None]) -> ModelSpec:
+    def centred(self, averages: Mapping[str, tuple[float | None, float | None]]) -> ModelSpec:
         """The same model, whose sums are those of distances from about the averages.
 
         A sum of squares is rounded relative to itself: of numbers that differ little against their
         size, such as times, it would say nothing about how they vary.
         """
-        finite = {k: v for k, v in averages.items() if v is not None and isfinite(v)}
+        finite = {
+            name: few_digits(mean, spread)
+            for name, (mean, spread) in averages.items()
+            if mean is not None and spread is not None and isfinite(mean) and isfinite(spread)
+        }
         return replace(self, centres=finite)
+
+
+def few_digits(mean: float, spread: float) -> float:
+    """A number about as near to the mean as the others are, of as few binary digits as can be.
+
+    Distances from it are exact where the numbers have few digits, and so are short sums of them.
+
+    >>> few_digits(49.5321, 28.9), few_digits(0.331, 0.2), few_digits(1e9 + 0.25, 0.0)
+    (48.0, 0.375, 1000000000.25)
+    """
+    if not spread:
+        return mean
+    _, exponent = frexp(spread)
+    return ldexp(round(ldexp(mean, 1 - exponent)), exponent - 1)
 
 
 def model_spec(

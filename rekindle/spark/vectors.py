@@ -1,6 +1,6 @@
 """Catalyst expressions of a few shapes as functions on Arrow columns.
 
-Columns, comparisons, logic and whole-number arithmetic mean the same in Arrow as in Spark, NULLs
+Columns, comparisons, logic and arithmetic mean the same in Arrow as in Spark, NULLs
 included, and a call costs microseconds where the way to the JVM costs milliseconds. An expression
 of any other shape is Spark's alone, and so is one that fails: where Arrow reports an overflow, the
 stage is run again by Spark, which raises its own error.
@@ -36,10 +36,11 @@ _COMPARISONS = {
     "GreaterThanOrEqual": pc.greater_equal,
 }
 _ARITHMETIC = {
-    "Add": pc.add_checked,
-    "Subtract": pc.subtract_checked,
-    "Multiply": pc.multiply_checked,
+    "Add": (pc.add_checked, pc.add),
+    "Subtract": (pc.subtract_checked, pc.subtract),
+    "Multiply": (pc.multiply_checked, pc.multiply),
 }
+"""Of whole numbers, which fail beyond their type, and of floats, which do not."""
 _LOGIC = {"And": pc.and_kleene, "Or": pc.or_kleene}
 
 
@@ -77,19 +78,21 @@ class Vectors:
             case "SortPrefix":
                 return self._widened(expression.child(), expression.dataType())
             case "Greatest":
-                return self._together(pc.max_element_wise, expression)
+                return self._together(pc.max_element_wise, expression, WHOLE)
             case "Coalesce":
-                return self._together(pc.coalesce, expression)
+                return self._together(pc.coalesce, expression, (*WHOLE, *FLOATS))
             case name if name in _LOGIC:
                 return self._applied(_LOGIC[name], expression.left(), expression.right())
             case name if name in _COMPARISONS:
                 if not self._same(expression, COMPARED):
                     return None
                 return self._applied(_COMPARISONS[name], expression.left(), expression.right())
-            case name if name in _ARITHMETIC and expression.failOnError():
-                if not self._same(expression, WHOLE):
-                    return None
-                return self._applied(_ARITHMETIC[name], expression.left(), expression.right())
+            case name if name in _ARITHMETIC:
+                whole, rounded = _ARITHMETIC[name]
+                if self._same(expression, WHOLE) and expression.failOnError():
+                    return self._applied(whole, expression.left(), expression.right())
+                if self._same(expression, FLOATS):
+                    return self._applied(rounded, expression.left(), expression.right())
         return None
 
     @staticmethod
@@ -116,10 +119,12 @@ class Vectors:
         # A whole number that no float equals becomes the nearest one, as in the JVM.
         return self._applied(lambda column: pc.cast(column, wider, safe=False), parent.child())
 
-    def _together(self, function: Callable[..., Any], expression: JavaObject) -> Vector | None:
-        """A function of several whole numbers."""
+    def _together(
+        self, function: Callable[..., Any], expression: JavaObject, types: Sequence[str]
+    ) -> Vector | None:
+        """A function of several numbers of some types."""
         operands = items(expression.children())
-        if any(type_text(operand.dataType()) not in WHOLE for operand in operands):
+        if any(type_text(operand.dataType()) not in types for operand in operands):
             return None
         return self._applied(function, *operands)
 
@@ -133,7 +138,7 @@ def _literal(literal: JavaObject) -> Vector | None:
     value = literal.value()
     if type_ == "string":
         value = None if value is None else str(value)
-    elif type_ not in ("boolean", "date", *WHOLE):
+    elif type_ not in ("boolean", "date", *WHOLE, *FLOATS):
         return None
     scalar = pa.scalar(value, arrow_type(data_type(type_)))
     return lambda columns: scalar

@@ -10,7 +10,9 @@ is bounded and no step ever rewrites the whole trace.
 Why merges keep up. Runs of level l > 0 have between b and RATIO·b rows, so FAN_IN of them are at
 least FAN_IN·b inserted rows, while merging them reads at most FAN_IN·RATIO·b rows. A merge that may
 read RATIO rows for each inserted one therefore ends before FAN_IN more runs have come to its level.
-`fuel_for` gives every merge that much, and enough to end any merge of level 0 at once. Hence a
+`fuel_for` gives every merge that much, and enough to end any merge of level 0 at once. So a small
+trace of which a step changes a third or more is merged at every step, for at most `REPLACED` times
+the rows of the step: what is changed all the time is not kept several times. Hence a
 level has fewer than 2·FAN_IN runs, idle or being merged, apart from what one step brings; the
 number of runs is logarithmic in the rows, and so is the work of a step per row it inserts.
 
@@ -37,6 +39,7 @@ RATIO = 4
 FAN_IN = 4
 LEVEL_ZERO_ROWS = 1024
 MINIMUM_FUEL = 2 * FAN_IN * LEVEL_ZERO_ROWS
+REPLACED = 3
 _PIECES = 64
 _SMALLEST_PIECE, _LARGEST_PIECE = 2**14, 2**18
 
@@ -179,6 +182,8 @@ def advance(
         return path
 
     idle, started = _start_merges(runs)
+    if not started and not trace.merges and _is_replaced(runs):
+        idle, started = (), [Merge(runs)]
     waiting, unfinished = [*started, *reversed(trace.merges)], []
     while waiting:
         merge = waiting.pop()
@@ -209,6 +214,12 @@ def _start_merges(runs: tuple[Run, ...]) -> tuple[tuple[Run, ...], list[Merge]]:
         return runs, []
     idle = tuple(run for run in runs if level(run.rows) not in full)
     return idle, [Merge(inputs) for inputs in full.values()]
+
+
+def _is_replaced(runs: tuple[Run, ...]) -> bool:
+    """Is the newest run a large part of a small trace, so that the merge is worth its rows?"""
+    total = sum(run.rows for run in runs)
+    return len(runs) > 1 and total <= min(MINIMUM_FUEL, REPLACED * runs[-1].rows)
 
 
 def _continue(

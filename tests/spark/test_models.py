@@ -65,6 +65,38 @@ def test_a_regression_follows_every_change(homes: Database) -> None:
     assert max(node.facts.rows_stored or 0 for node in kept) < 100
 
 
+@pytest.mark.parametrize(
+    ("placement", "type_", "joins"),
+    [("inline", "INT", 1), ("spark", "INT", 1), ("inline", "BIGINT", 3)],
+)
+def test_a_star_is_one_group(db: Database, placement: str, type_: str, joins: int) -> None:
+    """Keys that some tables lack and NULL keys join as they do in SQL.
+
+    The sums of all rows join nothing, those of each colour the group of `a` and `b` with `c`. A key
+    of another type is another variable.
+    """
+    db.sql("CREATE TABLE a (k INT, x DOUBLE)")
+    db.sql(f"CREATE TABLE b (k {type_}, y INT)")
+    db.sql("CREATE TABLE c (k INT, colour STRING)")
+    query = "SELECT x, y, colour FROM a JOIN b ON a.k = b.k JOIN c ON a.k = c.k"
+    db.create_model("m", query, label="x", features=["y", "colour"])
+    db.place(placement)
+    for statement in (
+        "INSERT INTO a VALUES (1, 1.5), (1, 2.5), (2, 3), (3, 4), (NULL, 5), (NULL, 6)",
+        "INSERT INTO b VALUES (1, 10), (2, 20), (2, NULL), (4, 40), (NULL, 50)",
+        "INSERT INTO c VALUES (1, 'red'), (1, NULL), (2, 'blue'), (NULL, 'red')",
+        "DELETE FROM b WHERE k = 2",
+        "UPDATE a SET k = 1 WHERE k = 3",
+        "INSERT INTO b VALUES (2, 7), (2, 7)",
+        "DELETE FROM c",
+    ):
+        db.sql(statement)
+        db.check("m")
+        step = db.last_step
+        assert step is not None and not any(s.rebuilt for s in step.nodes.values())
+    assert sum(node.kind == "half join" for node in db.explain("m").nodes) == 2 * joins
+
+
 def test_a_model_is_found_again_and_predicts(
     homes: Database, warehouse: str, spark: SparkSession
 ) -> None:

@@ -34,6 +34,8 @@ KNOWN = [
     "greatest(a, b)",
     "coalesce(a, b, 7L)",
     "f AND a = 1",
+    "x + y * 2.5D - 1D",
+    "coalesce(x, y)",
 ]
 UNKNOWN = ["a / b", "x = y", "upper(s)", "s = t COLLATE UTF8_LCASE", "a IN (1, 2)", "rand() < 1"]
 
@@ -44,8 +46,11 @@ def _rows() -> pa.Table:
     texts = itertools.cycle([None, "", "x", "é", "xy", "X"])
     days = itertools.cycle([None, dt.date(2024, 1, 1), dt.date(2024, 1, 3)])
     flags = itertools.cycle([None, True, False, True])
+    floats = itertools.cycle([None, 0.1, -0.0, 1e308])
+    others = itertools.cycle([2.0, -1e308, 0.3])
     given = [
-        (a, b, b, next(texts), next(texts), next(days), next(flags), 1.0, 2.0) for a, b in pairs
+        (a, b, b, next(texts), next(texts), next(days), next(flags), next(floats), next(others))
+        for a, b in pairs
     ]
     types = [pa.int64(), pa.int64(), pa.int32(), pa.string(), pa.string(), pa.date32()]
     types += [pa.bool_(), pa.float64(), pa.float64()]

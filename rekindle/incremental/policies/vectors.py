@@ -67,7 +67,7 @@ def summed(
     tree = view_tree(find_order(query.hypergraph), query.hypergraph)
     root = _Builder(query, parts, arithmetic).root(tree)
     named = [(name, root.column(root.variables[v])) for (name, _), v in _paired(keys, query)]
-    return Map(root.term, (*named, ("sums", root.column(root.vectors[0].position))))
+    return Map(root.term, (*named, ("sums", root.column(root.vectors[0].columns[0]))))
 
 
 def _paired(
@@ -119,14 +119,15 @@ def _parts(
 
 @dataclass(frozen=True, slots=True)
 class _Vector:
-    """A column with the sums over some leaves; `elements` says of which part each one is."""
+    """Columns with the sums over some leaves.
 
-    position: int
+    `elements` says where the sum of a part is: in which of the columns, and at which place if that
+    is a vector.
+    """
+
+    columns: tuple[int, ...]
     leaves: frozenset[int]
-    elements: Mapping[_Part, int]
-
-    def moved(self, position: int) -> _Vector:
-        return replace(self, position=position)
+    elements: Mapping[_Part, Factor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,30 +201,39 @@ class _Builder:
         places = [Column(i, f.type, f.nullable) for i, f in enumerate(fields)]
         measures: list[Measure] = []
         vectors: list[_Vector] = []
+        counts: list[int] = []
         start = len(key)
-        for i, (rows, (arguments, monomials)) in enumerate(zip(inputs, summed, strict=True)):
-            present, *own = places[start : start + 1 + len(arguments)]
-            counted = replace(self._arithmetic.row_count(f"rows{i}"), arguments=(present,))
-            measures += [counted, _measure((*own, present), monomials, f"sums{i}")]
-            elements = {part: place for place, part in enumerate(self._wanted(rows))}
-            vectors.append(_Vector(len(key) + len(measures) - 1, rows.leaves, elements))
-            start += 1 + len(arguments)
+        for i, (rows, (_, monomials)) in enumerate(zip(inputs, summed, strict=True)):
+            present, *own = places[start : start + len(columns[i])]
+            start += len(columns[i])
+            counts.append(len(key) + len(measures))
+            measures.append(replace(self._arithmetic.row_count(f"rows{i}"), arguments=(present,)))
+            # What only counts rows is in their number already.
+            parts = dict(zip(self._wanted(rows), monomials, strict=True))
+            products = [part for part, monomial in parts.items() if monomial]
+            elements: dict[_Part, Factor] = dict.fromkeys(parts, (0, None))
+            elements |= {part: (1, j) for j, part in enumerate(products)}
+            if products:
+                multiplied = [parts[part] for part in products]
+                measures.append(_measure((*own, present), multiplied, f"sums{i}"))
+            owned = tuple(range(counts[-1], len(key) + len(measures)))
+            vectors.append(_Vector(owned, rows.leaves, elements))
         grouped = Aggregate(
             union, tuple(zip(key, places[: len(key)], strict=True)), tuple(measures)
         )
         variables = {name: i for i, name in enumerate(key)}
         leaves = frozenset().union(*(rows.leaves for rows in inputs))
-        return self._complete(_Rows(grouped, leaves, variables, tuple(vectors), {}))
+        return self._complete(_Rows(grouped, leaves, variables, tuple(vectors), {}), counts)
 
     def _unsummed(self, tree: Tree) -> _Rows:
         """What a view sums up, or a leaf."""
         return self._joined(tree) if isinstance(tree, View) else self._rows(tree)
 
-    def _complete(self, rows: _Rows) -> _Rows:
+    def _complete(self, rows: _Rows, counts: Sequence[int]) -> _Rows:
         """The rows of a key that all views have; as in a join, NULL is no key."""
         schema = rows.term.schema
-        counts = [rows.column(vector.position - 1) for vector in rows.vectors]
-        term = Filter(rows.term, self._arithmetic.positive(counts, schema))
+        numbers = [rows.column(position) for position in counts]
+        term = Filter(rows.term, self._arithmetic.positive(numbers, schema))
         for position in rows.variables.values():
             key = rows.column(position)
             if key.nullable:
@@ -244,8 +254,10 @@ class _Builder:
                     variables[name] = len(outputs)
                     outputs.append((name, rows.column(position, offset)))
             for vector in rows.vectors:
-                vectors.append(vector.moved(len(outputs)))
-                outputs.append((f"sums{len(outputs)}", rows.column(vector.position, offset)))
+                moved = tuple(range(len(outputs), len(outputs) + len(vector.columns)))
+                vectors.append(replace(vector, columns=moved))
+                for position in vector.columns:
+                    outputs.append((f"sums{len(outputs)}", rows.column(position, offset)))
             for factor, position in rows.factors.items():
                 factors[factor] = len(outputs)
                 outputs.append((f"factor{len(outputs)}", rows.column(position, offset)))
@@ -262,8 +274,8 @@ class _Builder:
         """Variables that are not in the key summed out, and the numbers multiplied."""
         columns, monomials = self._products(rows, parts)
         term = Aggregate(rows.term, named, (_measure(columns, monomials),))
-        elements = {part: i for i, part in enumerate(parts)}
-        vector = _Vector(len(named), rows.leaves, elements)
+        elements: dict[_Part, Factor] = {part: (0, i) for i, part in enumerate(parts)}
+        vector = _Vector((len(named),), rows.leaves, elements)
         variables = {name: i for i, name in enumerate(key)}
         return _Rows(term, rows.leaves, variables, (vector,), {})
 
@@ -271,18 +283,24 @@ class _Builder:
         self, rows: _Rows, parts: Sequence[_Part]
     ) -> tuple[tuple[Column, ...], list[Monomial]]:
         """The numbers of rows, and the parts as products of them."""
-        columns = [rows.column(vector.position) for vector in rows.vectors]
+        columns: list[Column] = []
+        vectors: list[tuple[int, _Vector]] = []
+        for vector in rows.vectors:
+            vectors.append((len(columns), vector))
+            columns += [rows.column(position) for position in vector.columns]
+        places = {factor: len(columns) + i for i, factor in enumerate(rows.factors)}
         columns += [rows.column(position) for position in rows.factors.values()]
-        places = {factor: len(rows.vectors) + i for i, factor in enumerate(rows.factors)}
-        return tuple(columns), [self._monomial(part, rows.vectors, places) for part in parts]
+        return tuple(columns), [self._monomial(part, vectors, places) for part in parts]
 
     @staticmethod
     def _monomial(
-        part: _Part, vectors: Sequence[_Vector], places: Mapping[tuple[int, int], int]
+        part: _Part, vectors: Sequence[tuple[int, _Vector]], places: Mapping[tuple[int, int], int]
     ) -> Monomial:
-        found: list[Factor] = [
-            (i, vector.elements[_within(part, vector.leaves)]) for i, vector in enumerate(vectors)
-        ]
+        """The part as a product of one element of each vector and of factors."""
+        found: list[Factor] = []
+        for start, vector in vectors:
+            column, element = vector.elements[_within(part, vector.leaves)]
+            found.append((start + column, element))
         found += [(places[factor], None) for factor in part if factor in places]
         return tuple(found)
 
