@@ -35,3 +35,10 @@ def refused(db: Database, kind: type[RekindleError], *words: str) -> Iterator[No
     assert db.epoch == epoch
     assert [*db.tables, *db.views] == names
     assert contents(db) == before
+
+
+def strays(db: Database) -> list[str]:
+    """Data files that neither the state has nor readers of an older one, for whom they wait."""
+    engine = db._engine
+    known = engine.state.paths | {path for _, path in engine._garbage._waiting}
+    return [path for path in engine.store.list("data") if path not in known]

@@ -13,7 +13,7 @@ import rekindle
 from rekindle.errors import DefinitionError, IterationLimitError, StatementError
 from rekindle.runtime.database import Database
 from rekindle.spark.step import Placement
-from tests.spark.helpers import bag, refused, rows, weighted
+from tests.spark.helpers import bag, refused, rows, strays, weighted
 
 Edge = tuple[int, int]
 
@@ -125,7 +125,7 @@ def test_large_iterations_are_spark_jobs(db: Database, monkeypatch: pytest.Monke
         iterated = [step for step in steps.values() if step.visits > 1]
         assert iterated
         assert any(step.placement is Placement.SPARK for step in iterated)
-    assert db.collect() == []
+    assert strays(db) == []
 
 
 FORMS = """

@@ -191,49 +191,55 @@ class _Builder:
         inputs = [self._unsummed(child) for child in children]
         summed = [self._products(rows, self._wanted(rows)) for rows in inputs]
         columns = [(_PRESENT, *arguments) for arguments, _ in summed]
-        union = UnionAll(
-            tuple(
-                Map(rows.term, _beside(rows.named(key), columns, i))
-                for i, rows in enumerate(inputs)
-            )
-        )
-        fields = union.schema.fields
-        places = [Column(i, f.type, f.nullable) for i, f in enumerate(fields)]
+        branches = [
+            Map(rows.term, _beside(rows.named(key), columns, i)) for i, rows in enumerate(inputs)
+        ]
+        union = UnionAll(tuple(branches))
+        places = [Column(i, f.type, f.nullable) for i, f in enumerate(union.schema.fields)]
         measures: list[Measure] = []
         vectors: list[_Vector] = []
-        counts: list[int] = []
         start = len(key)
-        for i, (rows, (_, monomials)) in enumerate(zip(inputs, summed, strict=True)):
-            present, *own = places[start : start + len(columns[i])]
-            start += len(columns[i])
-            counts.append(len(key) + len(measures))
-            measures.append(replace(self._arithmetic.row_count(f"rows{i}"), arguments=(present,)))
-            # What only counts rows is in their number already.
-            parts = dict(zip(self._wanted(rows), monomials, strict=True))
-            products = [part for part, monomial in parts.items() if monomial]
-            elements: dict[_Part, Factor] = dict.fromkeys(parts, (0, None))
-            elements |= {part: (1, j) for j, part in enumerate(products)}
-            if products:
-                multiplied = [parts[part] for part in products]
-                measures.append(_measure((*own, present), multiplied, f"sums{i}"))
-            owned = tuple(range(counts[-1], len(key) + len(measures)))
-            vectors.append(_Vector(owned, rows.leaves, elements))
-        grouped = Aggregate(
-            union, tuple(zip(key, places[: len(key)], strict=True)), tuple(measures)
+        for i, rows in enumerate(inputs):
+            own = places[start : start + len(columns[i])]
+            start += len(own)
+            vector, added = self._own_sums(rows, summed[i][1], own, len(key) + len(measures))
+            vectors.append(vector)
+            measures += added
+        keys = zip(key, places[: len(key)], strict=True)
+        return self._complete(
+            _Rows(
+                Aggregate(union, tuple(keys), tuple(measures)),
+                frozenset().union(*(rows.leaves for rows in inputs)),
+                {name: i for i, name in enumerate(key)},
+                tuple(vectors),
+                {},
+            )
         )
-        variables = {name: i for i, name in enumerate(key)}
-        leaves = frozenset().union(*(rows.leaves for rows in inputs))
-        return self._complete(_Rows(grouped, leaves, variables, tuple(vectors), {}), counts)
+
+    def _own_sums(
+        self, rows: _Rows, monomials: Sequence[Monomial], own: Sequence[Column], first: int
+    ) -> tuple[_Vector, list[Measure]]:
+        """The number of rows of one of several views, and the vector of what it has besides."""
+        present, *arguments = own
+        parts = dict(zip(self._wanted(rows), monomials, strict=True))
+        products = {part: monomial for part, monomial in parts.items() if monomial}
+        counted = replace(self._arithmetic.row_count(f"rows{first}"), arguments=(present,))
+        elements: dict[_Part, Factor] = dict.fromkeys(parts, (0, None))
+        elements |= {part: (1, i) for i, part in enumerate(products)}
+        if not products:
+            return _Vector((first,), rows.leaves, elements), [counted]
+        sums = _measure((*arguments, present), list(products.values()), f"sums{first + 1}")
+        return _Vector((first, first + 1), rows.leaves, elements), [counted, sums]
 
     def _unsummed(self, tree: Tree) -> _Rows:
         """What a view sums up, or a leaf."""
         return self._joined(tree) if isinstance(tree, View) else self._rows(tree)
 
-    def _complete(self, rows: _Rows, counts: Sequence[int]) -> _Rows:
+    def _complete(self, rows: _Rows) -> _Rows:
         """The rows of a key that all views have; as in a join, NULL is no key."""
         schema = rows.term.schema
-        numbers = [rows.column(position) for position in counts]
-        term = Filter(rows.term, self._arithmetic.positive(numbers, schema))
+        counts = [rows.column(vector.columns[0]) for vector in rows.vectors]
+        term = Filter(rows.term, self._arithmetic.positive(counts, schema))
         for position in rows.variables.values():
             key = rows.column(position)
             if key.nullable:
