@@ -20,6 +20,11 @@ DEFAULTS = {
     "spark.sql.timeType.enabled": "true",
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Where a part of a plan with a subquery turns out to be empty, Spark 4.3 now and then describes
+    # the plan to its listeners without an end, and the query fails with a stack overflow.
+    "spark.sql.adaptive.optimizer.excludedRules": (
+        "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+    ),
 }
 
 
