@@ -131,6 +131,16 @@ def test_large_merges_leave_few_files() -> None:
     assert trace_module.Merge((Run(()),)).piece == 2**14
 
 
+def test_what_is_changed_all_the_time_is_kept_once() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        stepper = Stepper(directory, PLAIN)
+        stepper.step(numbers(300, 0), fuel_for(300))
+        stepper.step(numbers(150, 1), fuel_for(150))
+        assert [run.rows for run in stepper.trace.runs] == [450]
+        stepper.step(numbers(150, 2), fuel_for(150))
+        assert [run.rows for run in stepper.trace.runs] == [450, 150]
+
+
 def test_cancelled_runs_vanish() -> None:
     with small_levels():
         stepper = Stepper("mock:///cancelled")
