@@ -14,7 +14,7 @@ which binary search finds; the caller re-checks the condition that the range was
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -83,10 +83,17 @@ class Meeting:
             return ours[:left], theirs[:right]
         return ours[:right], theirs[:left]
 
-    def batches(self, change: Any, reader: TraceReader, rows: int = BATCH_ROWS) -> Iterator[Any]:
+    def batches(
+        self,
+        change: Any,
+        reader: TraceReader,
+        rows: int = BATCH_ROWS,
+        wanted: Sequence[int] | None = None,
+    ) -> Iterator[Any]:
         """The pairs in tables of about `rows` rows.
 
-        Columns: `_weight`, the left payload as `l0`.., the right payload as `r0`...
+        Columns: `_weight`, the left payload as `l0`.., the right payload as `r0`...; of the payload
+        only what is at the positions `wanted`, ascending, if these are given.
         """
         if not len(change):
             return
@@ -95,6 +102,15 @@ class Meeting:
             [field.name for field in fields]
             for fields in self._payloads(change.schema, reader.layout.schema)
         )
+        if wanted is not None:
+            schema = pa.schema([schema.field(0), *(schema.field(1 + i) for i in wanted)])
+            first = len(ours) if self.side is ChangeSide.LEFT else len(theirs)
+            left, right = (ours, theirs) if self.side is ChangeSide.LEFT else (theirs, ours)
+            left, right = (
+                [left[i] for i in wanted if i < first],
+                [right[i - first] for i in wanted if i >= first],
+            )
+            ours, theirs = (left, right) if self.side is ChangeSide.LEFT else (right, left)
         found = _by_key(change, reader, rows)
         if self.span is not None:
             found = _by_range(change, reader, self.span, rows)

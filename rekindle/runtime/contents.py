@@ -19,7 +19,8 @@ from rekindle.calculus.schema import Schema
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.jvm import Catalyst
 from rekindle.runtime.state import Change
-from rekindle.spark.frames import Frames, PartitionKernel, of_table
+from rekindle.spark.frames import Frames, of_table
+from rekindle.spark.tasks import PartitionKernel, over_ranges
 from rekindle.spark.types import data_type, payload_schema, struct_of
 from rekindle.traces.arrays import WEIGHT, integers
 from rekindle.traces.partition import ALL_KEYS, KeyRange
@@ -105,7 +106,8 @@ class Contents:
 
     def _frame(self, kernel: PartitionKernel, schema: pa.Schema, rows: int) -> DataFrame:
         if rows > INLINE_ROWS:
-            return self._frames.run_kernel(kernel, schema, self._frames.partitions(rows))
+            tasks = over_ranges(kernel, schema, self._frames.partitions(rows))
+            return self._frames.of_tasks(tasks)
         tables = [table.select(schema.names).cast(schema) for table in kernel(ALL_KEYS)]
         table = pa.concat_tables(tables) if tables else schema.empty_table()
         return of_table(self._catalyst.spark, table)

@@ -18,6 +18,7 @@ from rekindle.spark.inline import InlineStep, prepared, write_table
 from rekindle.spark.plans import Plans
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import StepContext, StepResult, TooLargeError
+from rekindle.spark.tasks import over_ranges
 from rekindle.spark.types import stored, struct_of
 from rekindle.traces.partition import ALL_KEYS, KeyRange
 from rekindle.traces.reader import TraceReader
@@ -87,9 +88,9 @@ class Filling:
             renamed = replace(context, attempt=f"{context.attempt}-difference")
             return write_table(renamed, view.id, next(kernel(ALL_KEYS)))
         schema = contents.layout.schema
-        frame = self._frames.run_kernel(kernel, schema, self._frames.partitions(rows))
+        tasks = over_ranges(kernel, schema, self._frames.partitions(rows))
         prefix = context.path(view.id, "difference")
-        return self._frames.write_run(frame, contents.layout, store, prefix, rows)
+        return self._frames.write_tasks([tasks], contents.layout, store, prefix)
 
     def compacted(self, key: str, whole: pa.Table, context: StepContext) -> Trace:
         """The arranged contents of a node as one run."""
@@ -109,7 +110,7 @@ class Filling:
             run = write_table(named, table.id, prepared(self._plans, table, held))
         else:
             columns = [WEIGHT, *narrow.layout.payload.names]
-            frame = self._frames.scan(narrow, self._store, columns)
+            frame = self._frames.of_tasks(self._frames.scan(narrow, self._store, columns))
             for i, field in list(enumerate(struct_of(table.schema).fields))[width:]:
                 frame = frame.withColumn(f"c{i}", F.lit(None).cast(stored(field.dataType)))
             step = DistributedStep(self._plans, self._frames, named)

@@ -19,10 +19,11 @@ from rekindle.runtime.constraints import check_change, check_contents, check_loa
 from rekindle.runtime.factored import Factors
 from rekindle.runtime.filling import Filling
 from rekindle.spark.distributed import DistributedStep
-from rekindle.spark.frames import Examination, Frames, collect
+from rekindle.spark.frames import Frames, collect
 from rekindle.spark.inline import InlineStep, prepared, write_table
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, StepContext, StepResult, TooLargeError
+from rekindle.spark.tasks import Examination, over_ranges
 from rekindle.traces.arrays import growth
 from rekindle.traces.partition import KeyRange
 from rekindle.traces.reader import TraceReader
@@ -139,7 +140,8 @@ class Stepping:
             yield from ()
 
         schema = pa.schema([("nothing", pa.string())])
-        collect(self.frames.run_kernel(kernel, schema, self.frames.partitions(run.rows)))
+        tasks = over_ranges(kernel, schema, self.frames.partitions(run.rows))
+        collect(self.frames.of_tasks(tasks))
 
     # ---- rebuilding ------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from functools import partial, reduce
 from typing import TypeAlias, assert_never
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
@@ -56,8 +57,8 @@ from rekindle.kernels.settle import (
     groups_at_every_stamp,
     stamped_group_schema,
 )
+from rekindle.spark.columnar import Columnar, through
 from rekindle.spark.frames import (
-    Examination,
     Frames,
     in_tables,
     of_table,
@@ -78,13 +79,16 @@ from rekindle.spark.plans import (
 )
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
+from rekindle.spark.tasks import Examination, Tasks, over_ranges
 from rekindle.traces.partition import KEY_LOW, KeyRange
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
 from rekindle.traces.trace import Trace
 
 CHANGE_ROWS = 200_000
-Columns: TypeAlias = Callable[[Sequence[int]], DataFrame]
+Rows: TypeAlias = Tasks | DataFrame
+"""An output of `_weight` and columns: of kernels, or what only Spark can make."""
+Columns: TypeAlias = Callable[[Sequence[int]], Rows]
 """Some columns of the rows that a branch begins with."""
 
 
@@ -182,7 +186,7 @@ class DistributedStep:
         """What a node changed by, in the driver."""
         if node.id in self._changes and not isinstance(node, Group):
             return TraceReader.of_trace(self._changes[node.id], self._context.store).whole()
-        return with_positional_names(to_arrow(self._output(node)))
+        return with_positional_names(to_arrow(self._frame(self._output(node))))
 
     def _visit(self, node: Node) -> Run | None:
         match node:
@@ -218,7 +222,7 @@ class DistributedStep:
         nodes = self._context.circuit.nodes
         try:
             run = self._evaluated(
-                node, rows, [(b, partial(self._columns, nodes[b.node])) for b in branches]
+                node, rows, [(b, partial(self._output, nodes[b.node])) for b in branches]
             )
         except EvaluationError:
             added = self._added_up(branches, rows)
@@ -238,34 +242,72 @@ class DistributedStep:
         given: Sequence[tuple[Branch, Columns]],
     ) -> Run:
         """Columns of branches through their stages, written."""
-        parts = []
-        for branch, columns in given:
+        parts = [
+            (branch, columns(self._plans.lowered(node, branch).read)) for branch, columns in given
+        ]
+        tasks = self._columnar(node, parts)
+        if tasks is not None:
+            try:
+                layout, prefix = self._plans.layout(node), self._context.path(node.id, "bulk")
+                return self._frames.write_tasks(tasks, layout, self._context.store, prefix)
+            except EvaluationError:
+                pass  # Spark knows better which row broke which expression, if any did.
+        frames = []
+        for branch, found in parts:
             lowered = self._plans.lowered(node, branch)
-            frame = self._frames.apply(columns(lowered.read), lowered.stages)
-            parts.append(_signed(frame, branch))
-        frame = reduce(DataFrame.unionByName, parts)
+            frame = self._frames.apply(self._frame(found), lowered.stages)
+            frames.append(_signed(frame, branch))
+        frame = reduce(DataFrame.unionByName, frames)
         if isinstance(node, Group):
             frame = self._partial(node, frame)
         return self._write(node, frame, rows)
+
+    def _columnar(
+        self,
+        node: Arrangement | Routed | View | Group | Recur,
+        parts: Sequence[tuple[Branch, Rows]],
+    ) -> list[Tasks] | None:
+        """The branches as tasks without the JVM; None if one of them needs it."""
+        layout = self._plans.layout(node)
+        last: Callable[[pa.Table], pa.Table] | None = None
+        if isinstance(node, Group):
+            last = partial(
+                state_change,
+                layout=layout,
+                accumulators=accumulators_of(node),
+                merged=merged_column(node),
+            )
+        found = []
+        for branch, rows in parts:
+            stages = self._plans.columnar(node, branch)
+            if stages is None or not isinstance(rows, Tasks):
+                return None
+            found.append(rows.map(partial(_through, stages, branch.sign, last), layout.schema))
+        return found
+
+    def _frame(self, rows: Rows) -> DataFrame:
+        return self._frames.of_tasks(rows) if isinstance(rows, Tasks) else rows
 
     def _added_up(
         self, branches: Sequence[Branch], rows: int
     ) -> list[tuple[Branch, Columns]] | None:
         """What is left of the pairs of joins when they are added up; None if there are none."""
         nodes = self._context.circuit.nodes
-        found: dict[Branch, Columns] = {b: partial(self._columns, nodes[b.node]) for b in branches}
+        found: dict[Branch, Columns] = {b: partial(self._output, nodes[b.node]) for b in branches}
         joined = pairs_of(self._context.circuit, branches)
         for pairs in joined:
             for branch in pairs:
                 del found[branch]
-            parts = [_signed(self._output(nodes[branch.node]), branch) for branch in pairs]
+            parts = [
+                _signed(self._frame(self._output(nodes[branch.node])), branch) for branch in pairs
+            ]
             whole = of_pairs(pairs)
             lowered = self._plans.lowered(whole, whole.form.branches[0])
             frame = self._frames.apply(reduce(DataFrame.unionByName, parts), lowered.stages)
             run = self._write(whole, frame, rows)
             self._scratch.update(run.paths)
             self._changes[whole.id] = Trace(self._plans.layout(whole), (run,))
-            found[replace(pairs[0], sign=1)] = partial(self._columns, whole)
+            found[replace(pairs[0], sign=1)] = partial(self._output, whole)
         return list(found.items()) if joined else None
 
     def _constant(self, node: Constant) -> Run | None:
@@ -300,60 +342,55 @@ class DistributedStep:
 
         return frame.mapInArrow(sum_up, spark_schema(layout.schema))
 
-    # ---- outputs, as frames of `_weight`, c0, c1... ----------------------------------------
+    # ---- outputs, of `_weight`, c0, c1... --------------------------------------------------
 
-    def _output(self, node: Node) -> DataFrame:
+    def _output(self, node: Node, read: Sequence[int] | None = None) -> Rows:
+        """What a node changed by; only the columns at the positions `read`, if these are given."""
         if node.id in self._given:
-            return self._given[node.id]
+            return _selected(self._given[node.id], read)
         match node:
             case Table() | Constant() | Arrangement() | Routed() | View() | Recur():
-                return self._changed(node)
+                return self._changed(node, read)
             case HalfJoin():
-                return self._joined(node)
+                return self._joined(node, read)
             case Deduplicate():
-                return self._deduplicated(node)
+                return _selected(self._deduplicated(node), read)
             case Group():
-                return self._grouped(node)
+                return _selected(self._grouped(node), read)
             case Regroup():
-                return self._regrouped(node)
+                return _selected(self._regrouped(node), read)
             case Variable():
                 raise RekindleError("a variable of a recursion is read outside of it")
         assert_never(node)
 
-    def _columns(self, node: Node, read: Sequence[int]) -> DataFrame:
-        """Some columns of an output; of what is written, no others are read."""
-        if isinstance(node, Indexed) and node.id not in self._given:
-            names = self._changes[node.id].layout.payload.names
-            return self._changed(node, [names[i] for i in read])
-        frame = self._output(node)
-        weight, *names = frame.columns
-        return frame.select(weight, *(names[i] for i in read))
-
-    def _changed(self, node: Indexed, columns: Sequence[str] | None = None) -> DataFrame:
+    def _changed(self, node: Indexed, read: Sequence[int] | None) -> Tasks:
         trace = self._changes[node.id]
-        wanted = trace.layout.payload.names if columns is None else columns
+        names = trace.layout.payload.names
+        wanted = names if read is None else [names[i] for i in read]
         return self._frames.scan(trace, self._context.store, [WEIGHT, *wanted])
 
-    def _joined(self, node: HalfJoin) -> DataFrame:
+    def _joined(self, node: HalfJoin, read: Sequence[int] | None) -> Rows:
         """Both sides are sorted by the key already, so nothing is shuffled.
 
         This holds when a view is first filled too: the integral is then this step's change.
         """
         trace = self._integral(node)
         if not trace.rows:
-            return self._nothing(node)
+            return _selected(self._nothing(node), read)
         written = self._changes[node.change]
         store, meeting = self._context.store, meeting_of(node)
         named = _positional(meeting.schema(written.layout.schema, trace.layout.schema))
+        if read is not None:
+            named = pa.schema([named.field(0), *(named.field(1 + i) for i in read)])
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             reader = TraceReader.of_trace(trace, store, key_range)
             for table in TraceReader.of_trace(written, store, key_range).scan(CHANGE_ROWS):
-                for joined in meeting.batches(table, reader):
+                for joined in meeting.batches(table, reader, wanted=read):
                     yield joined.rename_columns(named.names)
 
         rows = self._rows[node.change] + trace.rows // 100
-        return self._frames.run_kernel(kernel, named, self._frames.partitions(rows))
+        return over_ranges(kernel, named, self._frames.partitions(rows))
 
     def _integral(self, node: HalfJoin) -> Trace:
         """What the change of a join is paired with."""
@@ -374,7 +411,7 @@ class DistributedStep:
         schema = _positional(meeting_of(node).schema(*layouts))
         return self._frames.catalyst.spark.createDataFrame([], spark_schema(schema))
 
-    def _deduplicated(self, node: Deduplicate) -> DataFrame:
+    def _deduplicated(self, node: Deduplicate) -> Tasks:
         before = self._context.traces[node.arrangement]
         written = self._changes[node.arrangement]
         store = self._context.store
@@ -387,9 +424,9 @@ class DistributedStep:
             for table in TraceReader.of_trace(written, store, key_range).scan_keys(CHANGE_ROWS):
                 yield distinct_at_every_stamp(table, reader, stamps).select(names)
 
-        return self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
+        return over_ranges(kernel, schema, self._frames.partitions(written.rows))
 
-    def _grouped(self, node: Group) -> DataFrame:
+    def _grouped(self, node: Group) -> Tasks:
         before = self._context.traces[node.id]
         accumulators, store = accumulators_of(node), self._context.store
         announced = self._context.announces(node)
@@ -407,7 +444,7 @@ class DistributedStep:
             for table in TraceReader.of_trace(written, store, key_range).scan(CHANGE_ROWS):
                 yield buffer_change(table, reader, accumulators, existence).select(names)
 
-        return self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
+        return over_ranges(kernel, schema, self._frames.partitions(written.rows))
 
     def _regrouped(self, node: Regroup) -> DataFrame:
         """Kernels gather the rows of the touched groups, and Spark computes what they become."""
@@ -434,7 +471,8 @@ class DistributedStep:
 
         given = (before if kept is None else kept).layout.schema
         schema = stamped_group_schema(given, stamps) if stamps else group_schema(given)
-        rows = self._frames.run_kernel(kernel, schema, self._frames.partitions(written.rows))
+        tasks = over_ranges(kernel, schema, self._frames.partitions(written.rows))
+        rows = self._frames.of_tasks(tasks)
         keys, types = group_columns(node, arrangement.schema)
         attributes = self._plans.bodies.attributes(types)
         becoming = rows if kept is None else rows.where(F.col(MOMENT) >= 0)
@@ -530,6 +568,29 @@ def _from_until(frame: DataFrame, keys: int, stamps: int) -> DataFrame:
             yield from from_until(pa.Table.from_batches([batch]), keys, stamps).to_batches()
 
     return frame.mapInArrow(changes, schema)
+
+
+def _selected(rows: Rows, read: Sequence[int] | None) -> Rows:
+    """The weight and the columns at some positions."""
+    if read is None:
+        return rows
+    if isinstance(rows, Tasks):
+        return rows.select([0, *(1 + i for i in read)])
+    weight, *names = rows.columns
+    return rows.select(weight, *(names[i] for i in read))
+
+
+def _through(
+    stages: Sequence[Columnar],
+    sign: int,
+    last: Callable[[pa.Table], pa.Table] | None,
+    table: pa.Table,
+) -> pa.Table:
+    """A table through the stages of a branch and what its node does first."""
+    rows = through(stages, table)
+    if sign < 0:
+        rows = rows.set_column(0, WEIGHT, pc.negate(rows.column(WEIGHT)))
+    return rows if last is None else last(rows)
 
 
 def _signed(frame: DataFrame, branch: Branch) -> DataFrame:

@@ -8,6 +8,7 @@ in `mapInArrow`, one task for each range of the key-hash space; rows never pass 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -31,20 +32,20 @@ from rekindle.frontends.spark_sql.variants import collected, to_spark
 from rekindle.spark.failures import spark_error
 from rekindle.spark.generate import generated
 from rekindle.spark.stages import WEIGHT, Lowered, Rowwise
+from rekindle.spark.tasks import Examination, Tasks, merging, over_ranges, runs_of, sorting
 from rekindle.traces.arrays import KEY
 from rekindle.traces.external_sort import sorted_tables
 from rekindle.traces.layout import TraceLayout
-from rekindle.traces.partition import KeyRange, key_ranges
+from rekindle.traces.partition import KeyRange
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run, Segment, run_of
-from rekindle.traces.store import Store
+from rekindle.traces.store import Durability, Store
 from rekindle.traces.trace import Trace
 
 ROWS_PER_PARTITION = 1_000_000
 
-PartitionKernel = Callable[[KeyRange], Iterator[pa.Table]]
-Examination = Callable[[Iterator[pa.Table]], Iterator[pa.Table]]
-"""Passes on the arranged tables of a run in their order; raises if one must not be written."""
+MERGED_ROWS = 500_000
+"""So few sorted rows are merged in the driver: a job takes longer."""
 
 
 class Frames:
@@ -139,29 +140,50 @@ class Frames:
         wanted = max(cores, rows // ROWS_PER_PARTITION)
         return 1 << max(1, (wanted - 1).bit_length())
 
-    def run_kernel(self, kernel: PartitionKernel, schema: pa.Schema, partitions: int) -> DataFrame:
-        """What a kernel gives for every range of the key-hash space."""
-        ranges = key_ranges(partitions)
+    def of_tasks(self, tasks: Tasks) -> DataFrame:
+        """What tasks give, as a frame."""
+        task, schema = tasks.task, tasks.schema
 
-        def tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                for partition in batch.column(0).to_pylist():
-                    for table in kernel(ranges[partition]):
+                for number in batch.column(0).to_pylist():
+                    for table in task(number):
                         yield from table.select(schema.names).cast(schema).to_batches()
 
         spark = self.catalyst.spark
-        return spark.range(0, partitions, 1, partitions).mapInArrow(tasks, spark_schema(schema))
+        numbers = spark.range(0, tasks.count, 1, tasks.count)
+        return numbers.mapInArrow(run, spark_schema(schema))
 
-    def scan(self, trace: Trace, store: Store, columns: Sequence[str]) -> DataFrame:
+    def scan(self, trace: Trace, store: Store, columns: Sequence[str]) -> Tasks:
         """Columns of the consolidated contents of a trace."""
         names = list(columns)
         schema = pa.schema([trace.layout.schema.field(name) for name in names])
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-            for table in TraceReader.of_trace(trace, store, key_range).scan():
-                yield table.select(names)
+            yield from TraceReader.of_trace(trace, store, key_range).scan_columns(names)
 
-        return self.run_kernel(kernel, schema, self.partitions(trace.rows))
+        return over_ranges(kernel, schema, self.partitions(trace.rows))
+
+    def write_tasks(
+        self, parts: Sequence[Tasks], layout: TraceLayout, store: Store, prefix: str
+    ) -> Run:
+        """What tasks give sorted by key, consolidated and written as a run, without the JVM."""
+        runs = self._runs(sorting(parts, layout, store, prefix))
+        try:
+            rows = sum(run.rows for run in runs)
+            if rows > MERGED_ROWS:
+                tasks = merging(runs, layout, store, prefix, self.partitions(rows))
+                return run_of(part for run in self._runs(tasks) for part in run.segments)
+            whole = TraceReader.of_trace(Trace(layout, tuple(runs)), store).whole()
+            numbers = itertools.count()
+            return store.write_run(
+                whole, lambda: f"{prefix}-{next(numbers):05}.arrow", Durability.DEFERRED
+            )
+        finally:
+            store.delete(path for run in runs for path in run.paths)
+
+    def _runs(self, tasks: Tasks) -> list[Run]:
+        return runs_of(row.run for row in collect(self.of_tasks(tasks)))
 
     def write_run(
         self,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.kernels.xxhash import is_hashable, row_hashes
 from rekindle.spark.types import arrow_type, data_type
-from rekindle.spark.vectors import COMPARED
+from rekindle.spark.vectors import is_compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def _is_hashable(type_: str) -> bool:
 
 def hashed_key(keys: Sequence[Scalar], seed: int) -> Hashed | None:
     """The hash of keys that are columns, of types in which equal values have equal hashes."""
-    found = [key.position for key in keys if isinstance(key, Column) and key.type in COMPARED]
+    found = [key.position for key in keys if isinstance(key, Column) and is_compared(key.type)]
     return Hashed(tuple(found), seed) if len(found) == len(keys) else None
 
 

@@ -46,13 +46,14 @@ from rekindle.kernels.sums import (
     SumInteger,
 )
 from rekindle.spark.bodies import Bodies
+from rekindle.spark.columnar import Columnar, columnar
 from rekindle.spark.generate import generated
 from rekindle.spark.local_plan import LocalPlan, LocalPlans
 from rekindle.spark.narrowing import Narrowed, narrowed
 from rekindle.spark.segment import Channel, Segment
-from rekindle.spark.stages import WEIGHT, Generated, Lowering
+from rekindle.spark.stages import WEIGHT, Generated, Lowering, Rowwise
 from rekindle.spark.types import arrow_type, data_type, payload_schema
-from rekindle.spark.vectors import COMPARED
+from rekindle.spark.vectors import is_compared
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.values import Weight
 
@@ -163,13 +164,13 @@ def group_columns(node: Regroup, rows: Schema) -> tuple[tuple[int, ...], list[st
 
 def extremes_of(body: Body, keys: Sequence[int], types: Sequence[str]) -> Extremes | None:
     """The body as extremes that need no Spark: min and max of types that Arrow orders alike."""
-    if not isinstance(body, Measures) or not all(types[i] in COMPARED for i in keys):
+    if not isinstance(body, Measures) or not all(is_compared(types[i]) for i in keys):
         return None
     found = []
     for measure in body.measures:
         extreme = _EXTREMES.get(measure.function)
         match measure.arguments:
-            case (Column() as column,) if extreme is not None and column.type in COMPARED:
+            case (Column() as column,) if extreme is not None and is_compared(column.type):
                 found.append((column.position, extreme))
             case _:
                 return None
@@ -215,6 +216,7 @@ class Plans:
         self._of_nothing: dict[str, pa.Table] = {}
         self._lowered: dict[tuple[str, str], Narrowed] = {}
         self._segments: dict[tuple[str, str], Segment] = {}
+        self._columnar: dict[tuple[str, str], tuple[Columnar, ...] | None] = {}
         self._layouts: dict[str, TraceLayout] = {}
 
     def layout(self, node: Indexing) -> TraceLayout:
@@ -238,6 +240,16 @@ class Plans:
                 self.lowering.catalyst, self._channel, self.lowered(node, branch), self._generate
             )
         return self._segments[key]
+
+    def columnar(self, node: Indexing, branch: Branch) -> tuple[Columnar, ...] | None:
+        """The same on Arrow columns, if all of it has such a shape."""
+        key = (node.id, branch.text)
+        if key not in self._columnar:
+            stages = self.lowered(node, branch).stages
+            found = [columnar(s) if isinstance(s, Rowwise) else None for s in stages]
+            known = tuple(stage for stage in found if stage is not None)
+            self._columnar[key] = known if len(known) == len(found) else None
+        return self._columnar[key]
 
     @property
     def local(self) -> LocalPlans:
@@ -301,6 +313,6 @@ class Plans:
         self._layouts.pop(node.id, None)
         self._regroups.pop(node.id, None)
         self._of_nothing.pop(node.id, None)
-        for cache in (self._lowered, self._segments):
+        for cache in (self._lowered, self._segments, self._columnar):
             for key in [key for key in cache if key[0] == node.id]:
                 del cache[key]

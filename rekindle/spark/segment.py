@@ -176,7 +176,7 @@ class Segment:
         def run(table: pa.Table) -> pa.Table:
             try:
                 return through(plain, table)
-            except pa.ArrowInvalid:
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 return self._projected(stages)(table)
 
         return run

@@ -1,47 +1,54 @@
-"""Catalyst expressions of a few shapes as functions on Arrow columns.
+"""Catalyst expressions of many shapes as functions on Arrow columns.
 
-Columns, comparisons, logic and arithmetic mean the same in Arrow as in Spark, NULLs
-included, and a call costs microseconds where the way to the JVM costs milliseconds. An expression
-of any other shape is Spark's alone, and so is one that fails: where Arrow reports an overflow, the
-stage is run again by Spark, which raises its own error.
+Columns, comparisons, logic, arithmetic that is exact or rounds as the JVM does, `CASE`, `IN` and
+plain tests of texts mean the same in Arrow as in Spark, NULLs included. A call costs microseconds
+where the way to the JVM costs milliseconds, and Spark tasks that read Arrow files need no JVM for
+them at all. An expression of any other shape is Spark's alone, and so is one that fails: where
+Arrow reports an overflow, the stage is run again by Spark, which raises its own error.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from decimal import Decimal
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rekindle.frontends.spark_sql.jvm import JavaObject, items, simple_name, type_text
+from rekindle.frontends.spark_sql.jvm import JavaObject, items, option, simple_name, type_text
+from rekindle.spark import vector_functions as functions
 from rekindle.spark.types import arrow_type, data_type
 
 Columns: TypeAlias = Sequence[Any]
 Vector: TypeAlias = Callable[[Columns], Any]
 """From the columns of some rows to a value for each of them, or to one scalar for all."""
 
-COMPARED = frozenset(
-    ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp")
-)
-"""Types whose values Arrow compares as Spark does; it does not for zeros and NaNs of floats."""
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 FLOATS = ("float", "double")
-_COMPARISONS = {
-    "EqualTo": pc.equal,
-    "LessThan": pc.less,
-    "LessThanOrEqual": pc.less_equal,
-    "GreaterThan": pc.greater,
-    "GreaterThanOrEqual": pc.greater_equal,
-}
+_PLAIN = frozenset(("boolean", *WHOLE, "string", "date", "timestamp"))
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _ARITHMETIC = {
     "Add": (pc.add_checked, pc.add),
     "Subtract": (pc.subtract_checked, pc.subtract),
     "Multiply": (pc.multiply_checked, pc.multiply),
 }
-"""Of whole numbers, which fail beyond their type, and of floats, which do not."""
+"""Of whole numbers, which fail beyond their type, and of others, which do not."""
 _LOGIC = {"And": pc.and_kleene, "Or": pc.or_kleene}
+_TEXTS = {
+    "StartsWith": functions.begins,
+    "EndsWith": functions.ends,
+    "Contains": functions.contains,
+}
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+"""How many digits a decimal has that takes every whole number of a type."""
+
+
+def is_compared(type_: str) -> bool:
+    """Whether Arrow compares values of a type as Spark does, equal ones being the same bytes."""
+    return type_ in _PLAIN or _decimal(type_) is not None
 
 
 class Vectors:
@@ -58,13 +65,14 @@ class Vectors:
         """The expression as a function of columns, if it has such a shape."""
         for position, attribute in enumerate(self._attributes):
             if attribute is expression:
-                return _taken(position)
+                return partial(functions.taken, position)
         match simple_name(expression):
             case "AttributeReference":
                 position = self._positions.get(int(expression.exprId().id()), -1)
-                return None if position < 0 else _taken(position)
+                return None if position < 0 else partial(functions.taken, position)
             case "Literal":
-                return _literal(expression)
+                scalar = _scalar(expression.value(), type_text(expression.dataType()))
+                return None if scalar is None else partial(functions.constant, scalar)
             case "IsNotNull":
                 return self._applied(pc.is_valid, expression.child())
             case "IsNull":
@@ -81,43 +89,84 @@ class Vectors:
                 return self._together(pc.max_element_wise, expression, WHOLE)
             case "Coalesce":
                 return self._together(pc.coalesce, expression, (*WHOLE, *FLOATS))
+            case "CaseWhen":
+                return self._case(expression)
+            case "If":
+                return self._applied(functions.chosen, *items(expression.children()))
+            case "In" | "InSet" as name:
+                return self._listed(name, expression)
+            case "Year":
+                return self._of_type("date", functions.year_of, expression.child())
+            case "Like":
+                return self._like(expression)
+            case "Substring":
+                return self._substring(expression)
+            case name if name in _TEXTS:
+                return self._tested(_TEXTS[name], expression)
             case name if name in _LOGIC:
                 return self._applied(_LOGIC[name], expression.left(), expression.right())
-            case name if name in _COMPARISONS:
-                if not self._same(expression, COMPARED):
-                    return None
-                return self._applied(_COMPARISONS[name], expression.left(), expression.right())
+            case name if name in functions.COMPARISONS:
+                return self._compared(name, expression)
             case name if name in _ARITHMETIC:
-                whole, rounded = _ARITHMETIC[name]
-                if self._same(expression, WHOLE) and expression.failOnError():
-                    return self._applied(whole, expression.left(), expression.right())
-                if self._same(expression, FLOATS):
-                    return self._applied(rounded, expression.left(), expression.right())
+                return self._computed(*_ARITHMETIC[name], expression)
+            case "Divide":
+                if _common(expression) not in FLOATS or not expression.failOnError():
+                    return None
+                return self._applied(pc.divide_checked, expression.left(), expression.right())
         return None
-
-    @staticmethod
-    def _same(expression: JavaObject, types: Sequence[str] | frozenset[str]) -> bool:
-        left, right = (
-            type_text(expression.left().dataType()),
-            type_text(expression.right().dataType()),
-        )
-        return left == right and left in types
 
     def _applied(self, function: Callable[..., Any], *operands: JavaObject) -> Vector | None:
         vectors = [self.vector(operand) for operand in operands]
         known = [found for found in vectors if found is not None]
         if len(known) < len(vectors):
             return None
-        return lambda columns: function(*(found(columns) for found in known))
+        return partial(functions.applied, function, known)
+
+    def _of_type(
+        self, type_: str, function: Callable[[Any], Any], operand: JavaObject
+    ) -> Vector | None:
+        if type_text(operand.dataType()) != type_:
+            return None
+        return self._applied(function, operand)
+
+    def _compared(self, name: str, expression: JavaObject) -> Vector | None:
+        type_ = _common(expression)
+        if type_ not in FLOATS and not is_compared(type_):
+            return None
+        function = functions.compared(name, floats=type_ in FLOATS)
+        return self._applied(function, expression.left(), expression.right())
+
+    def _computed(
+        self, checked: Callable[..., Any], plain: Callable[..., Any], expression: JavaObject
+    ) -> Vector | None:
+        """Sums, differences, products: of decimals, if their type holds every possible result."""
+        operands = expression.left(), expression.right()
+        type_ = _common(expression)
+        if type_ in WHOLE:
+            return self._applied(checked, *operands) if expression.failOnError() else None
+        if type_ in FLOATS or self._is_exact(plain, expression):
+            return self._applied(plain, *operands)
+        return None
+
+    @staticmethod
+    def _is_exact(function: Callable[..., Any], expression: JavaObject) -> bool:
+        types = [expression.left(), expression.right(), expression]
+        known = [_decimal(type_text(part.dataType())) for part in types]
+        if None in known:
+            return False
+        left, right, result = (pa.decimal128(*found) for found in known if found is not None)
+        try:
+            return bool(function(pa.array([], left), pa.array([], right)).type == result)
+        except pa.ArrowInvalid:
+            return False
 
     def _widened(self, parent: JavaObject, target: JavaObject) -> Vector | None:
-        """The one child of an expression, whole numbers, as numbers of more bits or as floats."""
+        """The one child of an expression as numbers of a type that holds them all, or as floats."""
         before, after = type_text(parent.child().dataType()), type_text(target)
-        if before not in WHOLE or after not in (*WHOLE[WHOLE.index(before) :], *FLOATS):
+        if not _holds(after, before):
             return None
         wider = arrow_type(data_type(after))
-        # A whole number that no float equals becomes the nearest one, as in the JVM.
-        return self._applied(lambda column: pc.cast(column, wider, safe=False), parent.child())
+        return self._applied(partial(functions.converted, wider), parent.child())
 
     def _together(
         self, function: Callable[..., Any], expression: JavaObject, types: Sequence[str]
@@ -128,17 +177,105 @@ class Vectors:
             return None
         return self._applied(function, *operands)
 
+    def _case(self, expression: JavaObject) -> Vector | None:
+        parts = [part for each in items(expression.branches()) for part in (each._1(), each._2())]
+        otherwise = option(expression.elseValue())
+        type_ = arrow_type(data_type(type_text(expression.dataType())))
+        if otherwise is not None:
+            return self._applied(functions.chosen, *parts, otherwise)
+        nothing = pa.scalar(None, type_)
+        return self._applied(partial(_chosen_or, nothing), *parts)
 
-def _taken(position: int) -> Vector:
-    return lambda columns: columns[position]
+    def _listed(self, name: str, expression: JavaObject) -> Vector | None:
+        """A test whether a value is one of a list of constants."""
+        if name == "In":
+            operand, listed = expression.value(), items(expression.list())
+            if any(simple_name(each) != "Literal" for each in listed):
+                return None
+            values = [each.value() for each in listed]
+        else:
+            operand, values = expression.child(), items(expression.hset().toSeq())
+        type_ = type_text(operand.dataType())
+        if type_ not in (*WHOLE, "string", "date"):
+            return None
+        scalars = [_scalar(value, type_) for value in values]
+        if any(scalar is None or not scalar.is_valid for scalar in scalars):
+            return None
+        listed_values = pa.array(
+            [scalar.as_py() for scalar in scalars if scalar is not None],
+            arrow_type(data_type(type_)),
+        )
+        return self._applied(partial(functions.is_one_of, listed_values), operand)
+
+    def _tested(self, function: Callable[[str, Any], Any], expression: JavaObject) -> Vector | None:
+        """A test of a text against a constant one."""
+        text = _text(expression.right())
+        if text is None:
+            return None
+        return self._of_type("string", partial(function, text), expression.left())
+
+    def _like(self, expression: JavaObject) -> Vector | None:
+        pattern = _text(expression.right())
+        if pattern is None or "\\" in pattern or str(expression.escapeChar()) != "\\":
+            return None
+        return self._of_type("string", partial(functions.is_like, pattern), expression.left())
+
+    def _substring(self, expression: JavaObject) -> Vector | None:
+        bounds = [expression.pos(), expression.len()]
+        if any(simple_name(bound) != "Literal" or bound.value() is None for bound in bounds):
+            return None
+        start, length = (int(bound.value()) for bound in bounds)
+        if start < 1 or length < 0:
+            return None
+        cut = partial(functions.part_of_text, start - 1, start - 1 + length)
+        return self._of_type("string", cut, expression.str())
 
 
-def _literal(literal: JavaObject) -> Vector | None:
-    type_ = type_text(literal.dataType())
-    value = literal.value()
+def _chosen_or(otherwise: pa.Scalar, *parts: Any) -> Any:
+    return functions.chosen(*parts, otherwise)
+
+
+def _common(expression: JavaObject) -> str:
+    """The type of both operands; an empty text if they differ."""
+    left = type_text(expression.left().dataType())
+    return left if left == type_text(expression.right().dataType()) else ""
+
+
+def _decimal(type_: str) -> tuple[int, int] | None:
+    """Precision and scale."""
+    found = _DECIMAL.fullmatch(type_)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    """Whether a cast from one type to another cannot fail, and rounds as the JVM does."""
+    if narrow in WHOLE and wide in (*WHOLE[WHOLE.index(narrow) :], *FLOATS):
+        return True
+    target = _decimal(wide)
+    if target is None:
+        return False
+    source = _decimal(narrow) or ((_DIGITS[narrow], 0) if narrow in WHOLE else None)
+    if source is None:
+        return False
+    return target[1] >= source[1] and target[0] - target[1] >= source[0] - source[1]
+
+
+def _scalar(value: Any, type_: str) -> pa.Scalar | None:
+    """A constant of Spark's; None for types that are not known here."""
+    known = _decimal(type_)
+    if known is not None:
+        number = None if value is None else Decimal(str(value))
+        return pa.scalar(number, pa.decimal128(*known))
     if type_ == "string":
-        value = None if value is None else str(value)
-    elif type_ not in ("boolean", "date", *WHOLE, *FLOATS):
+        return pa.scalar(None if value is None else str(value), pa.string())
+    if type_ not in ("boolean", "date", *WHOLE, *FLOATS):
         return None
-    scalar = pa.scalar(value, arrow_type(data_type(type_)))
-    return lambda columns: scalar
+    return pa.scalar(value, arrow_type(data_type(type_)))
+
+
+def _text(expression: JavaObject) -> str | None:
+    """The text of a constant."""
+    if simple_name(expression) != "Literal" or type_text(expression.dataType()) != "string":
+        return None
+    value = expression.value()
+    return None if value is None else str(value)

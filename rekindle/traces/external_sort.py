@@ -26,7 +26,8 @@ def sorted_tables(
     batches: Iterable[pa.RecordBatch], layout: TraceLayout, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[Any]:
     """The sum of the batches as arranged tables, ascending, no key in two of them."""
-    chunks = _chunks(batches, layout, chunk_bytes)
+    tables = (pa.Table.from_batches([batch]) for batch in batches)
+    chunks = sorted_chunks(tables, layout, chunk_bytes)
     first, second = next(chunks, None), next(chunks, None)
     if first is None:
         return
@@ -42,19 +43,24 @@ def sorted_tables(
         yield from TraceReader.of_trace(Trace(layout, tuple(runs)), store).scan(SCAN_ROWS)
 
 
-def _chunks(
-    batches: Iterable[pa.RecordBatch], layout: TraceLayout, chunk_bytes: int
+def sorted_chunks(
+    tables: Iterable[Any], layout: TraceLayout, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[Any]:
-    waiting: list[pa.RecordBatch] = []
+    """Arranged tables that fit into memory, whose sum is that of the given ones, in any order."""
+    waiting: list[Any] = []
     size = 0
-    for batch in batches:
-        waiting.append(batch)
-        size += batch.nbytes
+
+    def arranged() -> Any:
+        return consolidate(layout.conform(pa.concat_tables(waiting)), layout)
+
+    for table in tables:
+        waiting.append(table)
+        size += table.nbytes
         if size >= chunk_bytes:
-            yield consolidate(pa.Table.from_batches(waiting).cast(layout.schema), layout)
+            yield arranged()
             waiting, size = [], 0
     if waiting:
-        yield consolidate(pa.Table.from_batches(waiting).cast(layout.schema), layout)
+        yield arranged()
 
 
 def _spill(store: Store, number: int, chunk: Any) -> Run:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -38,6 +38,10 @@ class OpenSegment:
         if column.num_chunks == 1:
             return cls(table, column.chunk(0).to_numpy(zero_copy_only=True))
         return cls(table, column.to_numpy() if column.num_chunks else np.zeros(0, np.int64))
+
+    def of_columns(self, names: Sequence[str]) -> OpenSegment:
+        """The same rows with some of their columns."""
+        return OpenSegment(self.table.select(names), self.keys)
 
 
 class OpenSegments:
@@ -78,6 +82,11 @@ class OpenSegments:
         with self._lock:
             self._open.pop((uri, path), None)
             self._trusted.pop((uri, path), None)
+
+    def release(self, uri: str, path: str) -> None:
+        """The file will go, and shall not be held open until then; its bytes stay trusted."""
+        with self._lock:
+            self._open.pop((uri, path), None)
 
     def clear(self) -> None:
         """Forget everything, as a new process would have."""

@@ -159,6 +159,14 @@ class TraceReader:
                 yield table
             low = bound
 
+    def scan_columns(self, names: Sequence[str], rows: int = SCAN_ROWS) -> Iterator[Any]:
+        """The same as `scan`, of some columns; what is added up has no others of the payload."""
+        payload = [field for field in self.layout.payload if field.name in names]
+        narrow = TraceLayout(self.layout.values, pa.schema(payload))
+        views = [view.of_columns(narrow.schema.names) for view in self._views]
+        for table in TraceReader(narrow, views, self.key_range).scan(rows):
+            yield table.select(names)
+
     def whole(self) -> Any:
         """All of it as one arranged table."""
         tables = list(self.scan())

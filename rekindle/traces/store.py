@@ -160,6 +160,11 @@ class Store:
         """The segment's rows, mapped into memory; only after its bytes were verified once."""
         return OPEN_SEGMENTS.get(self.uri, segment, self._map)
 
+    def release(self, paths: Iterable[str]) -> None:
+        """Hold files open no longer, which somebody else is about to delete."""
+        for path in paths:
+            OPEN_SEGMENTS.release(self.uri, path)
+
     def flush(self, paths: Iterable[str]) -> None:
         """Make files written with `Durability.DEFERRED`, and their names, survive a crash."""
         if not self._local:

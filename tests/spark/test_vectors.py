@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import math
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from rekindle.errors import EvaluationError
@@ -36,29 +39,78 @@ KNOWN = [
     "f AND a = 1",
     "x + y * 2.5D - 1D",
     "coalesce(x, y)",
+    "x = y",
+    "x < y",
+    "x <= n",
+    "n > x",
+    "n >= n",
+    "n = x",
+    "n <=> x",
+    "x / y",
+    "a <=> b",
+    "s <=> t",
+    "m * (1.00 - m)",
+    "m + k",
+    "m - k < 0.000",
+    "m <= 12.34",
+    "CAST(a AS DECIMAL(25, 3)) * k",
+    "CAST(m AS DECIMAL(20, 4))",
+    "a IN (1L, 3L)",
+    "s IN ('x', 'é', 'z')",
+    "d IN (date '2024-01-01')",
+    "CASE WHEN a > 0 THEN a WHEN b > 0 THEN b ELSE 0L END",
+    "CASE WHEN a > b THEN m END",
+    "CASE WHEN s = 'x' THEN 'one' ELSE t END",
+    "if(a = b, x, y)",
+    "year(d)",
+    "s LIKE 'x%'",
+    "s LIKE '%y'",
+    "s LIKE '%x%'",
+    "w LIKE '%a_c%d%'",
+    "w LIKE '_'",
+    "w LIKE 'a.c'",
+    "substring(w, 2, 3)",
+    "substring(w, 1, 0)",
 ]
-UNKNOWN = ["a / b", "x = y", "upper(s)", "s = t COLLATE UTF8_LCASE", "a IN (1, 2)", "rand() < 1"]
+UNKNOWN = [
+    "a % b",
+    "try_divide(x, y)",
+    "upper(s)",
+    "s = t COLLATE UTF8_LCASE",
+    "a IN (1, NULL)",
+    "a IN (b, 2)",
+    "rand() < 1",
+    "CAST(m AS DECIMAL(3, 1))",
+    "CAST(m AS DOUBLE)",
+    "CAST(k AS DECIMAL(38, 9)) * CAST(k AS DECIMAL(38, 9))",  # more digits than there are
+    "w LIKE 'a!%' ESCAPE '!'",
+    "substring(w, -2, 1)",
+    "substring(w, i, 1)",
+]
 
 
 def _rows() -> pa.Table:
     numbers = [None, -3, 0, 1, 3]
     pairs = list(itertools.product(numbers, numbers))
     texts = itertools.cycle([None, "", "x", "é", "xy", "X"])
-    days = itertools.cycle([None, dt.date(2024, 1, 1), dt.date(2024, 1, 3)])
+    days = itertools.cycle([None, dt.date(2024, 1, 1), dt.date(2024, 1, 3), dt.date(1582, 10, 4)])
     flags = itertools.cycle([None, True, False, True])
     floats = itertools.cycle([None, 0.1, -0.0, 1e308])
     others = itertools.cycle([2.0, -1e308, 0.3])
-    given = [
-        (a, b, b, next(texts), next(texts), next(days), next(flags), next(floats), next(others))
-        for a, b in pairs
-    ]
+    odd = itertools.cycle([math.nan, 0.0, math.inf, None, -0.0, math.nan, -1.5])
+    prices = itertools.cycle([None, Decimal("12.34"), Decimal("-9999999999999.99"), Decimal(0)])
+    rates = itertools.cycle([Decimal("0.050"), None, Decimal("-1.000")])
+    words = itertools.cycle(["abcd", None, "", "a\nc\nd", "é", "xaécxdx", "a.c", "ac", "𝄞bc"])
+    cycles = [texts, texts, days, flags, floats, others, odd, prices, rates, words]
+    given = [(a, b, b, *map(next, cycles)) for a, b in pairs for _ in range(3)]
     types = [pa.int64(), pa.int64(), pa.int32(), pa.string(), pa.string(), pa.date32()]
-    types += [pa.bool_(), pa.float64(), pa.float64()]
+    types += [pa.bool_(), pa.float64(), pa.float64(), pa.float64()]
+    types += [pa.decimal128(15, 2), pa.decimal128(6, 3), pa.string()]
     columns = [
         pa.array(values, type_)
         for values, type_ in zip(zip(*given, strict=True), types, strict=True)
     ]
-    return pa.Table.from_arrays(columns, names=["a", "b", "i", "s", "t", "d", "f", "x", "y"])
+    return pa.Table.from_arrays(columns, names=list("abistdfxynmkw"))
 
 
 @pytest.mark.parametrize("text", KNOWN)
@@ -68,8 +120,11 @@ def test_a_known_shape_means_what_spark_says(spark: SparkSession, text: str) -> 
     plan = frame._jdf.queryExecution().analyzed()
     compiled = Vectors(items(plan.child().output())).vector(items(plan.projectList())[-1].child())
     assert compiled is not None
-    expected = [row["result"] for row in frame.collect()]
-    assert compiled(table.columns).to_pylist() == expected
+    # As a task does it, which gets it pickled.
+    found = cloudpickle.loads(cloudpickle.dumps(compiled))(table.columns)
+    expected = frame.select("result").toArrow().column(0)
+    assert found.type == expected.type
+    assert list(map(repr, found.to_pylist())) == list(map(repr, expected.to_pylist()))
 
 
 @pytest.mark.parametrize("text", UNKNOWN)
