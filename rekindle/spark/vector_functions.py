@@ -114,6 +114,11 @@ def converted(type_: pa.DataType, column: Any) -> Any:
     return pc.cast(column, type_, safe=False)
 
 
+def narrowed_product(left: pa.DataType, right: pa.DataType, one: Any, other: Any) -> Any:
+    """The product of decimals of fewer digits than their types have; fails on any of more."""
+    return pc.multiply(pc.cast(one, left), pc.cast(other, right))
+
+
 def applied(function: Callable[..., Any], operands: Sequence[Any], columns: Any) -> Any:
     """A function of what operands make of the columns."""
     return function(*(operand(columns) for operand in operands))

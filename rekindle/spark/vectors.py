@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -25,6 +26,10 @@ from rekindle.spark.types import arrow_type, data_type
 Columns: TypeAlias = Sequence[Any]
 Vector: TypeAlias = Callable[[Columns], Any]
 """From the columns of some rows to a value for each of them, or to one scalar for all."""
+
+Digits: TypeAlias = tuple[int, int]
+"""Precision and scale of a decimal."""
+_MOST_DIGITS = 38
 
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 FLOATS = ("float", "double")
@@ -144,21 +149,12 @@ class Vectors:
         type_ = _common(expression)
         if type_ in WHOLE:
             return self._applied(checked, *operands) if expression.failOnError() else None
-        if type_ in FLOATS or self._is_exact(plain, expression):
+        if type_ in FLOATS:
             return self._applied(plain, *operands)
-        return None
-
-    @staticmethod
-    def _is_exact(function: Callable[..., Any], expression: JavaObject) -> bool:
-        types = [expression.left(), expression.right(), expression]
-        known = [_decimal(type_text(part.dataType())) for part in types]
-        if None in known:
-            return False
-        left, right, result = (pa.decimal128(*found) for found in known if found is not None)
-        try:
-            return bool(function(pa.array([], left), pa.array([], right)).type == result)
-        except pa.ArrowInvalid:
-            return False
+        types = [_decimal(type_text(part.dataType())) for part in (*operands, expression)]
+        known = [found for found in types if found is not None]
+        function = _of_decimals(plain, *known) if len(known) == len(types) else None
+        return None if function is None else self._applied(function, *operands)
 
     def _widened(self, parent: JavaObject, target: JavaObject) -> Vector | None:
         """The one child of an expression as numbers of a type that holds them all, or as floats."""
@@ -231,6 +227,26 @@ class Vectors:
         return self._of_type("string", cut, expression.str())
 
 
+def _of_decimals(
+    function: Callable[..., Any], left: Digits, right: Digits, result: Digits
+) -> Callable[..., Any] | None:
+    """The function on decimals, if it gives exactly the wanted type.
+
+    A product may have more digits than there are. Its longer factor is then taken to have as few as
+    leave room, which nearly every number has.
+    """
+    arrays = [pa.array([], pa.decimal128(*digits)) for digits in (left, right)]
+    with suppress(pa.ArrowInvalid):
+        return function if function(*arrays).type == pa.decimal128(*result) else None
+    room = _MOST_DIGITS - 1 - min(left[0], right[0])
+    if function is not pc.multiply or result != (_MOST_DIGITS, left[1] + right[1]):
+        return None
+    if room <= max(left[1], right[1]):
+        return None
+    types = [pa.decimal128(min(digits[0], room), digits[1]) for digits in (left, right)]
+    return partial(functions.narrowed_product, *types)
+
+
 def _chosen_or(otherwise: pa.Scalar, *parts: Any) -> Any:
     return functions.chosen(*parts, otherwise)
 
@@ -241,8 +257,8 @@ def _common(expression: JavaObject) -> str:
     return left if left == type_text(expression.right().dataType()) else ""
 
 
-def _decimal(type_: str) -> tuple[int, int] | None:
-    """Precision and scale."""
+def _decimal(type_: str) -> Digits | None:
+    """The digits of a decimal."""
     found = _DECIMAL.fullmatch(type_)
     return None if found is None else (int(found[1]), int(found[2]))
 

@@ -50,6 +50,7 @@ KNOWN = [
     "a <=> b",
     "s <=> t",
     "m * (1.00 - m)",
+    "CAST(a AS DECIMAL(32, 4)) * CAST(i AS DECIMAL(16, 2))",  # more digits than there are
     "m + k",
     "m - k < 0.000",
     "m <= 12.34",
@@ -150,6 +151,15 @@ def test_a_prefix_of_an_order_is_sparks(spark: SparkSession, direction: str) -> 
         ordered = sorted(zip(compiled(table.columns).to_pylist(), values, strict=True))
         by_value = sorted(values, key=lambda v: (v is None, sign * (v or 0)))
         assert [value for _, value in ordered] == by_value
+
+
+def test_a_product_of_too_many_digits_is_sparks(db: Database) -> None:
+    db.sql("CREATE TABLE t (m DECIMAL(30, 2), k DECIMAL(16, 2))")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT m * k AS p FROM t")
+    db.sql("INSERT INTO t VALUES (1e27, 2.5)")  # only the type of m has room for it
+    assert rows(db, "v") == {(Decimal("2500000000000000000000000000.0000"),): 1}
+    with refused(db, EvaluationError, "NUMERIC_VALUE_OUT_OF_RANGE"):
+        db.sql("INSERT INTO t VALUES (1e27, 99999999999999.99)")
 
 
 def test_an_overflow_is_sparks_error(db: Database) -> None:
