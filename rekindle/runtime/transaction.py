@@ -25,9 +25,10 @@ from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weight
 from rekindle.runtime.stepping import TableChange
 from rekindle.spark.frames import of_table
 from rekindle.spark.frames import to_arrow as collect_arrow
+from rekindle.spark.inline import is_arranged
 from rekindle.spark.step import Placement
 from rekindle.spark.types import payload_schema
-from rekindle.traces.arrays import integers
+from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
 
@@ -109,18 +110,18 @@ class Transaction:
     def replace(self, node: Table, columns: pa.Table) -> None:
         """Remove whatever rows have the keys of `columns`, then add these."""
         check_not_null(columns, node.schema, node.name)
-        fresh = _weighted(columns, 1)
-        arranged = self._engine.arranged(node, fresh)
-        keys = distinct_keys(arranged)
+        fresh = self._engine.arranged(node, _weighted(columns, 1))
+        keys = distinct_keys(fresh)
         reader = TraceReader.of_trace(
             self._engine.state.traces[node.id], self._engine.store, extra=self.pending(node)
         )
         old, _ = reader.probe(keys)
+        rows = self._rows.setdefault(node.name, [])
         if len(old):
-            old = _with_equal_keys(old, arranged, node)
+            old = _with_equal_keys(old, fresh, node)
             weights = pa.array(-integers(old.column(WEIGHT)))
-            self._add(node, old.select(columns.column_names), weights)
-        self._rows.setdefault(node.name, []).append(fresh)
+            rows.append(old.set_column(old.column_names.index(WEIGHT), WEIGHT, weights))
+        rows.append(fresh)
 
     def pending(self, node: Table) -> list[pa.Table]:
         """What this transaction has changed in a table so far, arranged."""
@@ -129,7 +130,11 @@ class Transaction:
                 f"a large change of '{node.name}' cannot be read again in the same transaction",
                 hint="commit the large change first",
             )
-        return [self._engine.arranged(node, rows) for rows in self._rows.get(node.name, [])]
+        rows = self._rows.get(node.name, [])
+        rows[:] = [
+            table if is_arranged(table) else self._engine.arranged(node, table) for table in rows
+        ]
+        return list(rows)
 
     def add_frame(self, node: Table, frame: DataFrame, weight: int) -> None:
         """Add or remove the rows of an encoded frame of c0, c1..."""
@@ -161,12 +166,15 @@ class Transaction:
             frames = self._frames.get(name, [])
             if not frames:
                 factors = self._factored(name)
+                if any(map(is_arranged, rows or [])):
+                    rows = self.pending(node)
                 changes[name] = TableChange(rows=pa.concat_tables(rows or []), factors=factors)
                 continue
             parts = [frame for frame, _ in frames]
             size = sum(estimate for _, estimate in frames)
             if rows:
-                table = pa.concat_tables(rows)
+                columns = [WEIGHT, *payload_schema(node.schema).names]
+                table = pa.concat_tables([part.select(columns) for part in rows])
                 parts.append(of_table(self._engine.frames.catalyst.spark, table))
                 size += len(table)
             union = parts[0]
@@ -251,6 +259,8 @@ def _stored(table: pa.Table, node: Table) -> pa.Table:
 def _last_of_each_key(columns: pa.Table, node: Table) -> pa.Table:
     """Of several rows with one key, the last."""
     names = [f"c{i}" for i in node.key]
+    if _are_distinct(columns.select(names)):
+        return columns
     places: dict[tuple[object, ...], int] = {}
     for row, key in enumerate(zip(*(columns.column(n).to_pylist() for n in names), strict=True)):
         places[key] = row
@@ -262,9 +272,21 @@ def _last_of_each_key(columns: pa.Table, node: Table) -> pa.Table:
 def _with_equal_keys(old: pa.Table, fresh: pa.Table, node: Table) -> pa.Table:
     """The rows of `old` whose key really is one of `fresh`; equal hashes may deceive."""
     names = [f"c{i}" for i in node.key]
+    place = np.searchsorted(integers(fresh.column(KEY)), integers(old.column(KEY)))
+    beside = fresh.select(names).take(pa.array(place))
+    if beside.equals(old.select(names)):
+        return old
     wanted = set(zip(*(fresh.column(n).to_pylist() for n in names), strict=True))
     keys = zip(*(old.column(n).to_pylist() for n in names), strict=True)
     return old.filter(pa.array([key in wanted for key in keys]))
+
+
+def _are_distinct(keys: pa.Table) -> bool:
+    """Whether no two keys are equal for certain; floats and nested values are not looked at."""
+    types = keys.schema.types
+    if any(pa.types.is_floating(type_) or pa.types.is_nested(type_) for type_ in types):
+        return False
+    return len(keys.group_by(keys.column_names, use_threads=False).aggregate([])) == len(keys)
 
 
 def _estimate(frame: DataFrame) -> int | None:

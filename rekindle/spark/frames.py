@@ -160,7 +160,8 @@ class Frames:
         schema = pa.schema([trace.layout.schema.field(name) for name in names])
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-            yield from TraceReader.of_trace(trace, store, key_range).scan_columns(names)
+            for table in TraceReader.of_trace(trace, store, key_range).of_columns(names).scan():
+                yield table.select(names)
 
         return over_ranges(kernel, schema, self.partitions(trace.rows))
 

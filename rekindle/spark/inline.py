@@ -62,6 +62,7 @@ from rekindle.spark.plans import (
 )
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
+from rekindle.traces.arrays import KEY
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Durability
@@ -464,10 +465,17 @@ def constant_rows(plans: Plans, node: Constant) -> pa.Table:
 
 
 def prepared(plans: Plans, node: Table | Constant, rows: pa.Table) -> pa.Table:
-    """Rows with weights as an arranged change of a source."""
+    """Rows with weights as an arranged change of a source; parts may be arranged already."""
     layout = plans.layout(node)
+    if is_arranged(rows):
+        return arrange(rows, layout)
     hashed = plans.segment(node, Branch(node.id, node.schema)).run(rows)
     return layout.empty() if hashed is None else arrange(hashed, layout)
+
+
+def is_arranged(rows: pa.Table) -> bool:
+    """Whether rows have their keys and identities beside them."""
+    return KEY in rows.column_names
 
 
 def write_table(context: StepContext, key: str, table: pa.Table) -> Run:

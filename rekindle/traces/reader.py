@@ -7,7 +7,7 @@ row's total value use `lookup`; `probe` and `scan` give arranged tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,13 +159,12 @@ class TraceReader:
                 yield table
             low = bound
 
-    def scan_columns(self, names: Sequence[str], rows: int = SCAN_ROWS) -> Iterator[Any]:
-        """The same as `scan`, of some columns; what is added up has no others of the payload."""
+    def of_columns(self, names: Collection[str]) -> TraceReader:
+        """The same rows with some of their payload: what is added up has no other columns."""
         payload = [field for field in self.layout.payload if field.name in names]
         narrow = TraceLayout(self.layout.values, pa.schema(payload))
         views = [view.of_columns(narrow.schema.names) for view in self._views]
-        for table in TraceReader(narrow, views, self.key_range).scan(rows):
-            yield table.select(names)
+        return TraceReader(narrow, views, self.key_range)
 
     def whole(self) -> Any:
         """All of it as one arranged table."""
