@@ -114,7 +114,7 @@ class Filling:
             for i, field in list(enumerate(struct_of(table.schema).fields))[width:]:
                 frame = frame.withColumn(f"c{i}", F.lit(None).cast(stored(field.dataType)))
             step = DistributedStep(self._plans, self._frames, named)
-            run = step.load(table, frame, narrow.rows)
+            run = step.load(table, frame)
         return Trace(layout, (run,) if run.rows else ())
 
     def _rows(self, trace: Trace) -> pa.Table:

@@ -107,7 +107,7 @@ class Stepping:
                 assert change.frame is not None
                 first = not context.traces[node.id].rows
                 examine: Examination = partial(check_load, node) if first else iter
-                run = step.load(node, change.frame, change.estimate, examine)
+                run = step.load(node, change.frame, examine)
             else:
                 first = False
                 run = write_table(context, node.id, prepared(self.plans, node, change.rows))

@@ -60,7 +60,6 @@ from rekindle.kernels.settle import (
 from rekindle.spark.columnar import Columnar, through
 from rekindle.spark.frames import (
     Frames,
-    in_tables,
     of_table,
     spark_schema,
     sum_of,
@@ -105,10 +104,13 @@ class DistributedStep:
         self._scratch: set[str] = set()
         """Files that only this step reads."""
 
-    def load(self, node: Table, frame: DataFrame, rows: int, examine: Examination = iter) -> Run:
+    def load(self, node: Table, frame: DataFrame, examine: Examination = iter) -> Run:
         """Write the change of a table, given as `_weight` and columns, as a run."""
+        stages = self._plans.columnar(node, Branch(node.id, node.schema))
+        if stages is not None:
+            return self._write(node, frame, partial(through, stages), examine)
         prepared = self._frames.apply(frame, self._plans.lowering.preparation(node))
-        return self._write(node, prepared, rows, examine)
+        return self._write(node, prepared, examine=examine)
 
     def run(self, seeds: Mapping[str, Trace]) -> StepResult:
         """The step's runs.
@@ -214,7 +216,6 @@ class DistributedStep:
 
     def _write_form(self, node: Arrangement | Routed | View | Group | Recur) -> Run | None:
         branches = [branch for branch in node.form.branches if branch.node in self._rows]
-        rows = sum(self._rows[branch.node] for branch in branches)
         if self._context.announces(node):
             self._rows[node.id] = 1
         if not branches:
@@ -222,13 +223,13 @@ class DistributedStep:
         nodes = self._context.circuit.nodes
         try:
             run = self._evaluated(
-                node, rows, [(b, partial(self._output, nodes[b.node])) for b in branches]
+                node, [(b, partial(self._output, nodes[b.node])) for b in branches]
             )
         except EvaluationError:
-            added = self._added_up(branches, rows)
+            added = self._added_up(branches)
             if added is None:
                 raise
-            run = self._evaluated(node, rows, added)
+            run = self._evaluated(node, added)
         if not run.rows:
             return None
         self._changes[node.id] = Trace(self._plans.layout(node), (run,))
@@ -238,7 +239,6 @@ class DistributedStep:
     def _evaluated(
         self,
         node: Arrangement | Routed | View | Group | Recur,
-        rows: int,
         given: Sequence[tuple[Branch, Columns]],
     ) -> Run:
         """Columns of branches through their stages, written."""
@@ -258,9 +258,7 @@ class DistributedStep:
             frame = self._frames.apply(self._frame(found), lowered.stages)
             frames.append(_signed(frame, branch))
         frame = reduce(DataFrame.unionByName, frames)
-        if isinstance(node, Group):
-            frame = self._partial(node, frame)
-        return self._write(node, frame, rows)
+        return self._write(node, frame, self._partial(node))
 
     def _columnar(
         self,
@@ -268,15 +266,7 @@ class DistributedStep:
         parts: Sequence[tuple[Branch, Rows]],
     ) -> list[Tasks] | None:
         """The branches as tasks without the JVM; None if one of them needs it."""
-        layout = self._plans.layout(node)
-        last: Callable[[pa.Table], pa.Table] | None = None
-        if isinstance(node, Group):
-            last = partial(
-                state_change,
-                layout=layout,
-                accumulators=accumulators_of(node),
-                merged=merged_column(node),
-            )
+        layout, last = self._plans.layout(node), self._partial(node)
         found = []
         for branch, rows in parts:
             stages = self._plans.columnar(node, branch)
@@ -288,9 +278,7 @@ class DistributedStep:
     def _frame(self, rows: Rows) -> DataFrame:
         return self._frames.of_tasks(rows) if isinstance(rows, Tasks) else rows
 
-    def _added_up(
-        self, branches: Sequence[Branch], rows: int
-    ) -> list[tuple[Branch, Columns]] | None:
+    def _added_up(self, branches: Sequence[Branch]) -> list[tuple[Branch, Columns]] | None:
         """What is left of the pairs of joins when they are added up; None if there are none."""
         nodes = self._context.circuit.nodes
         found: dict[Branch, Columns] = {b: partial(self._output, nodes[b.node]) for b in branches}
@@ -304,7 +292,7 @@ class DistributedStep:
             whole = of_pairs(pairs)
             lowered = self._plans.lowered(whole, whole.form.branches[0])
             frame = self._frames.apply(reduce(DataFrame.unionByName, parts), lowered.stages)
-            run = self._write(whole, frame, rows)
+            run = self._write(whole, frame)
             self._scratch.update(run.paths)
             self._changes[whole.id] = Trace(self._plans.layout(whole), (run,))
             found[replace(pairs[0], sign=1)] = partial(self._output, whole)
@@ -323,24 +311,22 @@ class DistributedStep:
         self,
         node: Indexing,
         frame: DataFrame,
-        rows: int,
+        first: Callable[[pa.Table], pa.Table] | None = None,
         examine: Examination = iter,
     ) -> Run:
-        prefix = self._context.path(node.id, "bulk")
-        return self._frames.write_run(
-            frame, self._plans.layout(node), self._context.store, prefix, rows, examine
+        layout, prefix = self._plans.layout(node), self._context.path(node.id, "bulk")
+        return self._frames.write_frame(frame, layout, self._context.store, prefix, first, examine)
+
+    def _partial(self, node: Indexing) -> Callable[[pa.Table], pa.Table] | None:
+        """How rows of a group are summed up, many at a time, before they are sorted."""
+        if not isinstance(node, Group):
+            return None
+        return partial(
+            state_change,
+            layout=self._plans.layout(node),
+            accumulators=accumulators_of(node),
+            merged=merged_column(node),
         )
-
-    def _partial(self, node: Group, frame: DataFrame) -> DataFrame:
-        """Accumulators summed up many rows at a time before rows are sent to their partition."""
-        layout = self._plans.layout(node)
-        accumulators, merged = accumulators_of(node), merged_column(node)
-
-        def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for change in in_tables(batches, CHANGE_ROWS):
-                yield from state_change(change, layout, accumulators, merged).to_batches()
-
-        return frame.mapInArrow(sum_up, spark_schema(layout.schema))
 
     # ---- outputs, of `_weight`, c0, c1... --------------------------------------------------
 

@@ -8,8 +8,6 @@ in `mapInArrow`, one task for each range of the key-hash space; rows never pass 
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -17,7 +15,6 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -32,18 +29,27 @@ from rekindle.frontends.spark_sql.variants import collected, to_spark
 from rekindle.spark.failures import spark_error
 from rekindle.spark.generate import generated
 from rekindle.spark.stages import WEIGHT, Lowered, Rowwise
-from rekindle.spark.tasks import Examination, Tasks, merging, over_ranges, runs_of, sorting
-from rekindle.traces.arrays import KEY
-from rekindle.traces.external_sort import sorted_tables
+from rekindle.spark.tasks import (
+    RUNS,
+    Examination,
+    Tasks,
+    merging,
+    numbered,
+    over_ranges,
+    runs_of,
+    sorted_runs,
+    sorting,
+)
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import KeyRange
 from rekindle.traces.reader import TraceReader
-from rekindle.traces.segment import Run, Segment, run_of
+from rekindle.traces.segment import Run, run_of
 from rekindle.traces.store import Durability, Store
 from rekindle.traces.trace import Trace
 
 ROWS_PER_PARTITION = 1_000_000
 
+SORTED_ROWS = 200_000
 MERGED_ROWS = 500_000
 """So few sorted rows are merged in the driver: a job takes longer."""
 
@@ -169,47 +175,54 @@ class Frames:
         self, parts: Sequence[Tasks], layout: TraceLayout, store: Store, prefix: str
     ) -> Run:
         """What tasks give sorted by key, consolidated and written as a run, without the JVM."""
-        runs = self._runs(sorting(parts, layout, store, prefix))
-        try:
-            rows = sum(run.rows for run in runs)
-            if rows > MERGED_ROWS:
-                tasks = merging(runs, layout, store, prefix, self.partitions(rows))
-                return run_of(part for run in self._runs(tasks) for part in run.segments)
-            whole = TraceReader.of_trace(Trace(layout, tuple(runs)), store).whole()
-            numbers = itertools.count()
-            return store.write_run(
-                whole, lambda: f"{prefix}-{next(numbers):05}.arrow", Durability.DEFERRED
-            )
-        finally:
-            store.delete(path for run in runs for path in run.paths)
+        runs = self._runs(self.of_tasks(sorting(parts, layout, store, prefix)))
+        return self._merged(runs, layout, store, prefix, iter)
 
-    def _runs(self, tasks: Tasks) -> list[Run]:
-        return runs_of(row.run for row in collect(self.of_tasks(tasks)))
-
-    def write_run(
+    def write_frame(
         self,
         frame: DataFrame,
         layout: TraceLayout,
         store: Store,
         prefix: str,
-        rows: int,
+        first: Callable[[pa.Table], pa.Table] | None = None,
         examine: Examination = iter,
     ) -> Run:
-        """The frame sorted by key, consolidated and written as a run of files `prefix`-...
+        """The rows of a frame, through a function on tables if one is given, in the same way."""
 
-        Spark only brings the rows of a key range together: sorting Arrow columns by one integer
-        takes a third of the time that Spark's sort of rows takes.
-        """
-        partitions = self.partitions(rows)
-        bits = partitions.bit_length() - 1
-        partition = F.shiftright(F.col(KEY), 64 - bits) + F.lit(partitions // 2)
-        names = layout.schema.names
-        written = (
-            frame.select(*names)
-            .repartitionById(partitions, partition.cast("int"))
-            .mapInArrow(_writer(layout, store, prefix, examine), "segment string")
-        )
-        return run_of(Segment.from_json(json.loads(row.segment)) for row in collect(written))
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            tables = in_tables(batches, SORTED_ROWS)
+            given = tables if first is None else map(first, tables)
+            for run in sorted_runs(given, layout, store, prefix):
+                yield from run.to_batches()
+
+        written = frame.mapInArrow(write, spark_schema(RUNS))
+        return self._merged(self._runs(written), layout, store, prefix, examine)
+
+    def _merged(
+        self,
+        runs: Sequence[Run],
+        layout: TraceLayout,
+        store: Store,
+        prefix: str,
+        examine: Examination,
+    ) -> Run:
+        """The sum of sorted runs, which are deleted, as one."""
+        try:
+            rows = sum(run.rows for run in runs)
+            if rows > MERGED_ROWS:
+                partitions = self.partitions(rows)
+                tasks = merging(runs, layout, store, prefix, partitions, examine)
+                merged = self._runs(self.of_tasks(tasks))
+                return run_of(part for run in merged for part in run.segments)
+            whole = TraceReader.of_trace(Trace(layout, tuple(runs)), store).whole()
+            for _ in examine(iter([whole] if len(whole) else [])):
+                pass
+            return store.write_run(whole, numbered(prefix), Durability.DEFERRED)
+        finally:
+            store.delete(path for run in runs for path in run.paths)
+
+    def _runs(self, frame: DataFrame) -> list[Run]:
+        return runs_of(row.run for row in collect(frame))
 
 
 def collect(frame: DataFrame) -> list[Row]:
@@ -249,31 +262,6 @@ def to_arrow(frame: DataFrame) -> pa.Table:
         return collected(frame)
     except (Py4JJavaError, PySparkException) as error:
         raise spark_error(error) from error
-
-
-def _writer(
-    layout: TraceLayout, store: Store, prefix: str, examine: Examination
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        # A lost or slow task may run twice; only the names that the job returns count.
-        partition = "" if context is None else f"{context.partitionId():05}"
-        attempt = "" if context is None else f"{context.taskAttemptId()}"
-        count = 0
-        for table in examine(sorted_tables(batches, layout)):
-
-            def name() -> str:
-                nonlocal count
-                count += 1
-                return f"{prefix}-p{partition}-a{attempt}-{count:05}.arrow"
-
-            for segment in store.write_run(table, name).segments:
-                text = json.dumps(segment.to_json())
-                yield pa.RecordBatch.from_pydict({"segment": pa.array([text], pa.string())})
-
-    return write
 
 
 def sum_of(trace: Trace, change: Trace | None) -> Trace:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rekindle.errors import EvaluationError
-from rekindle.traces.external_sort import sorted_chunks
+from rekindle.traces.chunks import sorted_chunks
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import KeyRange, key_ranges
 from rekindle.traces.reader import TraceReader
@@ -32,6 +32,9 @@ PartitionKernel = Callable[[KeyRange], Iterator[pa.Table]]
 """What a task gives for a range of the key-hash space."""
 Examination = Callable[[Iterator[pa.Table]], Iterator[pa.Table]]
 """Passes on the arranged tables of a run in their order; raises if one must not be written."""
+
+RUNS = pa.schema([("run", pa.string())])
+"""What a task that writes runs gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +79,41 @@ def sorting(parts: Sequence[Tasks], layout: TraceLayout, store: Store, prefix: s
 
     def sort(number: int) -> Iterator[pa.Table]:
         task, part = work[number]
-        names = _names(f"{prefix}-sorted")
         try:
-            for chunk in sorted_chunks(task(part), layout):
-                yield _as_text(store.write_run(chunk, names, Durability.DEFERRED))
+            yield from sorted_runs(task(part), layout, store, prefix)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise EvaluationError(str(error).splitlines()[0]) from error
 
-    return Tasks(sort, _TEXTS, len(work))
+    return Tasks(sort, RUNS, len(work))
+
+
+def sorted_runs(
+    tables: Iterable[pa.Table], layout: TraceLayout, store: Store, prefix: str
+) -> Iterator[pa.Table]:
+    """The rows of a task as sorted runs of a bounded size, written and given as text."""
+    names = numbered(f"{prefix}-sorted")
+    for chunk in sorted_chunks(tables, layout):
+        yield _as_text(store.write_run(chunk, names, Durability.DEFERRED))
 
 
 def merging(
-    runs: Sequence[Run], layout: TraceLayout, store: Store, prefix: str, partitions: int
+    runs: Sequence[Run],
+    layout: TraceLayout,
+    store: Store,
+    prefix: str,
+    partitions: int,
+    examine: Examination,
 ) -> Tasks:
     """Tasks that write the sum of runs as one run, and give its pieces as text."""
     whole = Trace(layout, tuple(runs))
 
     def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-        names = _names(prefix)
-        for table in TraceReader.of_trace(whole, store, key_range).scan():
+        names = numbered(prefix)
+        for table in examine(TraceReader.of_trace(whole, store, key_range).scan_keys()):
             yield _as_text(store.write_run(table, names))
         store.release(path for run in runs for path in run.paths)
 
-    return over_ranges(kernel, _TEXTS, partitions)
+    return over_ranges(kernel, RUNS, partitions)
 
 
 def runs_of(texts: Iterable[str]) -> list[Run]:
@@ -106,14 +121,11 @@ def runs_of(texts: Iterable[str]) -> list[Run]:
     return [Run.from_json(json.loads(text)) for text in texts]
 
 
-_TEXTS = pa.schema([("run", pa.string())])
-
-
 def _as_text(run: Run) -> pa.Table:
-    return pa.table([[json.dumps(run.to_json())]], schema=_TEXTS)
+    return pa.table([[json.dumps(run.to_json())]], schema=RUNS)
 
 
-def _names(prefix: str) -> Callable[[], str]:
+def numbered(prefix: str) -> Callable[[], str]:
     """Names of files; a lost or slow task may run twice, and writes others then."""
     from pyspark import TaskContext
 

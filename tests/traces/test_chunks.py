@@ -1,4 +1,4 @@
-"""Sorting in chunks that wait on disk gives what sorting in memory gives."""
+"""Sorted chunks add up to what one sort of everything gives."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 
 from rekindle.traces.arrays import integers
+from rekindle.traces.chunks import sorted_chunks
 from rekindle.traces.consolidate import consolidate
-from rekindle.traces.external_sort import sorted_tables
 from rekindle.traces.layout import TraceLayout
+from rekindle.traces.reader import TraceReader
 from rekindle.traces.values import Weight
 
 LAYOUT = TraceLayout((Weight(),), pa.schema([("c0", pa.int64())]))
@@ -34,14 +35,18 @@ def _batches(rows: int, keys: int) -> list[pa.RecordBatch]:
 
 @pytest.mark.parametrize("keys", [1, 5, 400])
 @pytest.mark.parametrize("chunk_bytes", [1, 10_000, 10**9])
-def test_chunks_on_disk_equal_one_sort(chunk_bytes: int, keys: int) -> None:
-    batches = _batches(300, keys)
-    expected = consolidate(pa.Table.from_batches(batches), LAYOUT)
-    tables = list(sorted_tables(batches, LAYOUT, chunk_bytes))
+def test_chunks_add_up_to_one_sort(chunk_bytes: int, keys: int) -> None:
+    given = [pa.Table.from_batches([batch]) for batch in _batches(300, keys)]
+    expected = consolidate(pa.concat_tables(given), LAYOUT)
+    chunks = list(sorted_chunks(given, LAYOUT, chunk_bytes))
+    assert (len(chunks) == 1) == (chunk_bytes == 10**9)
+    found = TraceReader.of_tables(LAYOUT, chunks)
+    assert found.whole().combine_chunks().equals(expected.combine_chunks())
+    tables = list(found.scan_keys(7))
     assert pa.concat_tables(tables).combine_chunks().equals(expected.combine_chunks())
     seen = [set(integers(table.column("_key")).tolist()) for table in tables]
     assert sum(map(len, seen)) == len(set().union(*seen)), "a key stands in two tables"
 
 
 def test_nothing_gives_nothing() -> None:
-    assert list(sorted_tables([], LAYOUT)) == []
+    assert list(sorted_chunks([], LAYOUT)) == []
