@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from rekindle.errors import EvaluationError
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
@@ -175,7 +176,13 @@ class Frames:
         self, parts: Sequence[Tasks], layout: TraceLayout, store: Store, prefix: str
     ) -> Run:
         """What tasks give sorted by key, consolidated and written as a run, without the JVM."""
-        runs = self._runs(self.of_tasks(sorting(parts, layout, store, prefix)))
+        try:
+            runs = self._runs(self.of_tasks(sorting(parts, layout, store, prefix)))
+        except EvaluationError:
+            # Spark is asked next, and may have a result: what was written is in nobody's way.
+            written = store.list(prefix.rpartition("/")[0])
+            store.delete(path for path in written if path.startswith(prefix))
+            raise
         return self._merged(runs, layout, store, prefix, iter)
 
     def write_frame(

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from rekindle.errors import ConstraintError, EvaluationError, ExecutionError
 from rekindle.runtime.database import Database
 from rekindle.spark.frames import collect
+from rekindle.spark.tasks import over_ranges
 from rekindle.traces.partition import KeyRange
 from tests.spark.helpers import refused
 
@@ -72,7 +73,7 @@ def test_a_kernel_without_its_disk(db: Database) -> None:
         raise OSError(28, "No space left on device")
         yield
 
-    frame = db._frames.run_kernel(kernel, pa.schema([("n", pa.int64())]), 1)
+    frame = db._frames.of_tasks(over_ranges(kernel, pa.schema([("n", pa.int64())]), 1))
     check_trouble(frame, "No space left on device")
 
 
@@ -82,7 +83,7 @@ def test_a_kernel_that_refuses(db: Database) -> None:
         yield
 
     with pytest.raises(ConstraintError) as caught:
-        collect(db._frames.run_kernel(kernel, pa.schema([("n", pa.int64())]), 1))
+        collect(db._frames.of_tasks(over_ranges(kernel, pa.schema([("n", pa.int64())]), 1)))
     assert str(caught.value) == "too many\n  detail: 3 of them\n  hint: take less"
 
 
