@@ -98,19 +98,14 @@ class Meeting:
         if not len(change):
             return
         schema = self.schema(change.schema, reader.layout.schema)
-        ours, theirs = (
-            [field.name for field in fields]
-            for fields in self._payloads(change.schema, reader.layout.schema)
-        )
+        ours, theirs = self._payloads(change.schema, reader.layout.schema)
+        sides = [(True, ours), (False, theirs)]
+        if self.side is ChangeSide.RIGHT:
+            sides.reverse()
+        columns = [(mine, field.name) for mine, fields in sides for field in fields]
         if wanted is not None:
+            columns = [columns[i] for i in wanted]
             schema = pa.schema([schema.field(0), *(schema.field(1 + i) for i in wanted)])
-            first = len(ours) if self.side is ChangeSide.LEFT else len(theirs)
-            left, right = (ours, theirs) if self.side is ChangeSide.LEFT else (theirs, ours)
-            left, right = (
-                [left[i] for i in wanted if i < first],
-                [right[i - first] for i in wanted if i >= first],
-            )
-            ours, theirs = (left, right) if self.side is ChangeSide.LEFT else (right, left)
         found = _by_key(change, reader, rows)
         if self.span is not None:
             found = _by_range(change, reader, self.span, rows)
@@ -119,15 +114,14 @@ class Meeting:
                 integers(change.column(WEIGHT))[in_change]
                 * integers(table.column(WEIGHT))[in_trace]
             )
-            both = [
-                [single_chunk(source.column(name)).take(pa.array(indices)) for name in names]
-                for source, names, indices in (
-                    (change, ours, in_change),
-                    (table, theirs, in_trace),
-                )
+            of_change, of_trace = pa.array(in_change), pa.array(in_trace)
+            pairs = [
+                single_chunk(change.column(name)).take(of_change)
+                if mine
+                else single_chunk(table.column(name)).take(of_trace)
+                for mine, name in columns
             ]
-            left, right = both if self.side is ChangeSide.LEFT else reversed(both)
-            yield pa.Table.from_arrays([pa.array(weights), *left, *right], schema=schema)
+            yield pa.Table.from_arrays([pa.array(weights), *pairs], schema=schema)
 
 
 def join_change(change: Any, reader: TraceReader, side: ChangeSide = ChangeSide.LEFT) -> Any:

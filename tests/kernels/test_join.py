@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rekindle.kernels import ChangeSide, join_batches, join_change
+from rekindle.kernels.join import Meeting
 from rekindle.traces import TraceReader, key_ranges
 from tests.traces.model import (
     LAYOUT,
@@ -73,6 +74,16 @@ def test_the_change_of_a_join(stream: list, fuel: int, limit: int) -> None:
                 kept += rows
             expected = joined(*(summed(rows) for rows in everything))
             assert {pair: weight for pair, weight in output.items() if weight} == expected
+
+
+@pytest.mark.parametrize("side", ChangeSide)
+@pytest.mark.parametrize("wanted", [(), (0,), (1, 2, 4), (5,)])
+def test_only_wanted_columns_are_gathered(side: ChangeSide, wanted: tuple[int, ...]) -> None:
+    change = arranged((row, 1) for row in range(0, 40, 2))
+    reader = TraceReader.of_tables(LAYOUT, [arranged((row, 2) for row in range(0, 40, 3))])
+    whole = join_change(change, reader, side)
+    (narrow,) = Meeting(side).batches(change, reader, wanted=wanted)
+    assert len(narrow) and narrow.equals(whole.select([0, *(1 + i for i in wanted)]))
 
 
 def test_partitions_join_apart() -> None:

@@ -35,6 +35,10 @@ def check_reader(reader: TraceReader, model: dict[int, int], rows: list[int]) ->
     for size in (3, 1000):
         tables = list(reader.scan(size))
         assert as_dict(pa.concat_tables([LAYOUT.empty(), *tables])) == model
+    narrow = reader.of_columns(["c2"]).whole()
+    assert narrow.column_names == [*LAYOUT.schema.names[:-3], "c2"]
+    weights_of = zip(*(narrow.column(n).to_pylist() for n in ("c2", "_weight")), strict=True)
+    assert dict(weights_of) == model
     keys = sorted_keys(rows)
     table, probe = reader.probe(keys)
     wanted = set(keys.tolist())
