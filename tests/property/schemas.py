@@ -63,3 +63,24 @@ def tables(draw: st.DrawFn, name: str) -> TableSpec:
     payload = draw(st.lists(st.sampled_from(values.ATOMIC + values.NESTED), min_size=1, max_size=3))
     columns += [Column(f"p{i}", type_) for i, type_ in enumerate(payload)]
     return TableSpec(name, tuple(columns), keyed)
+
+
+def wide(name: str) -> TableSpec:
+    """A table with a column of every type."""
+    usual = (
+        Column("k", values.INT),
+        Column("n", values.BIGINT),
+        Column("x", values.DOUBLE),
+        Column("b", values.BOOLEAN),
+        Column("s", values.STRING),
+    )
+    rest = (Column(f"p{i}", type_) for i, type_ in enumerate(values.ALL))
+    return TableSpec(name, (*usual, *rest), keyed=False)
+
+
+@st.composite
+def matrices(draw: st.DrawFn, name: str) -> TableSpec:
+    """A table of two indices and a value, without NULLs or with some."""
+    nullable = draw(st.integers(0, 2)) == 0
+    columns = (("i", values.INDEX), ("j", values.INDEX), ("v", values.BIGINT))
+    return TableSpec(name, tuple(Column(c, t, nullable) for c, t in columns), keyed=False)
