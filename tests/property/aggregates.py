@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hypothesis import strategies as st
-
 from tests.property import values
 from tests.property.relations import BIGINT, OPAQUE, Drawing, Query, Relation, predicate, where
 from tests.property.values import Type
@@ -120,7 +118,7 @@ def measures(draw: Drawing, relation: Relation) -> tuple[list[tuple[str, Type]],
     usable.setdefault("count(*)", (AGGREGATES["count(*)"], [""]))
     found: list[tuple[str, Type]] = []
     followed = True
-    for _ in range(draw(st.integers(1, 4))):
+    for _ in range(draw.number(1, 4)):
         form, columns = draw.pick("aggregate", usable)
         followed &= form.is_followed
         text, type_ = _filled(draw, relation, form, columns)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-
-from hypothesis import strategies as st
+from random import Random
 
 from tests.property import aggregates, joins, windows
 from tests.property.relations import (
@@ -27,7 +26,7 @@ Kind = Callable[[Drawing, Sequence[Relation]], Query]
 def projection(draw: Drawing, relations: Sequence[Relation]) -> Query:
     relation = draw.among(relations)
     text, columns = selected(draw, expressions(relation))
-    order = " ORDER BY o0" if draw(st.integers(0, 4)) == 0 and columns[0][1].is_key else ""
+    order = " ORDER BY o0" if draw.one_in(5) and columns[0][1].is_key else ""
     return Query(f"SELECT {text} FROM {relation.name}{where(draw, relation)}{order}", columns)
 
 
@@ -64,9 +63,7 @@ def set_operation(draw: Drawing, relations: Sequence[Relation]) -> Query:
     if not both:
         return projection(draw, relations)
     # Spark cannot plan INTERSECT ALL of a query that gives one column twice.
-    chosen = draw(
-        st.lists(st.sampled_from(both), min_size=1, max_size=3, unique_by=(lambda p: p[0],))
-    )
+    chosen = list({pair[0]: pair for pair in draw.some(both, 1, 3)}.values())
     word = draw.name("set operation", SETS)
     one = ", ".join(f"{a} AS o{i}" for i, (a, _, _) in enumerate(chosen))
     two = ", ".join(b for _, b, _ in chosen)
@@ -275,12 +272,8 @@ FEATURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """What a campaign must have met: for each title the kind of query that offers it, and the names."""
 
 
-@st.composite
 def views(
-    draw: st.DrawFn,
-    specs: Sequence[TableSpec],
-    count: int,
-    aims: Sequence[tuple[str, str]] = (),
+    random: Random, specs: Sequence[TableSpec], count: int, aims: Sequence[tuple[str, str]] = ()
 ) -> dict[str, Query]:
     """Named queries; later ones may read earlier ones.
 
@@ -289,13 +282,13 @@ def views(
     tables = [relation_of(spec) for spec in specs]
     relations = list(tables)
     found: dict[str, Query] = {}
-    for i in range(max(count, len(aims))):
-        title, name = aims[i] if i < len(aims) else ("", "")
-        drawing = Drawing(draw, {title: name})
-        kind = FEATURES[title][0] or name if title else draw(st.sampled_from(_DRAWN))
-        drawing.features.append(("query", kind))
-        query = KINDS[kind][0](drawing, tables if title else relations)
-        query = replace(query, features=tuple(dict.fromkeys(drawing.features)))
+    for i in range(len(aims) or count):
+        title, name = aims[i] if aims else ("", "")
+        draw = Drawing(random, {title: name})
+        kind = FEATURES[title][0] or name if title else draw.among(_DRAWN)
+        draw.features.append(("query", kind))
+        query = KINDS[kind][0](draw, tables if title else relations)
+        query = replace(query, features=tuple(dict.fromkeys(draw.features)))
         found[f"v{i}"] = query
         readable = tuple((n, t) for n, t in query.columns if t.family != "opaque")
         if readable:

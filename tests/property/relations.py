@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import TypeVar
 
 from hypothesis import strategies as st
@@ -24,19 +25,20 @@ OPAQUE = Type("?", None, st.nothing(), "opaque")
 
 @dataclass
 class Drawing:
-    """A source of choices for one query; `features` are those that were made, by title."""
+    """A source of choices for one query; `features` are those that were made, by title.
 
-    draw: st.DrawFn
+    Choices are those of a generator of random numbers, of which Hypothesis draws the seed: its own
+    choices repeat each other, so that hundreds of queries had no `sum`.
+    """
+
+    random: Random
     aims: Mapping[str, str] = field(default_factory=dict)
     features: list[tuple[str, str]] = field(default_factory=list)
-
-    def __call__(self, strategy: st.SearchStrategy[Chosen]) -> Chosen:
-        return self.draw(strategy)
 
     def pick(self, title: str, options: Mapping[str, Chosen]) -> Chosen:
         """One of the options, noted by its name."""
         aim = self.aims.get(title)
-        name = aim if aim in options else self.draw(st.sampled_from(list(options)))
+        name = aim if aim in options else self.among(list(options))
         self.features.append((title, name))
         return options[name]
 
@@ -46,22 +48,25 @@ class Drawing:
 
     def now_and_then(self, title: str, name: str, one_in: int = 4) -> bool:
         """Sometimes yes, which is noted."""
-        if self.aims.get(title) != name and self.draw(st.integers(0, one_in - 1)):
+        if self.aims.get(title) != name and not self.one_in(one_in):
             return False
         self.features.append((title, name))
         return True
 
+    def one_in(self, number: int) -> bool:
+        return self.random.randrange(number) == 0
+
+    def number(self, least: int, most: int) -> int:
+        return self.random.randint(least, most)
+
     def among(self, items: Sequence[Chosen]) -> Chosen:
         """One of the items, not noted."""
-        return self.draw(st.sampled_from(items))
+        return self.random.choice(items)
 
-    def some(self, items: Sequence[str], least: int, most: int) -> list[str]:
-        if not items:
-            return []
+    def some(self, items: Sequence[Chosen], least: int, most: int) -> list[Chosen]:
+        """Different ones of the items."""
         most = min(most, len(items))
-        return self.draw(
-            st.lists(st.sampled_from(items), min_size=min(least, most), max_size=most, unique=True)
-        )
+        return self.random.sample(items, self.number(min(least, most), most))
 
 
 @dataclass(frozen=True)
@@ -135,14 +140,14 @@ def predicate(draw: Drawing, relation: Relation, prefix: str = "") -> str:
             ]
         if type_.family == "collated":
             options += [f"{column} = 'a'", f"{column} > 'A'", f"{column} IN ('B', 'ß')"]
-    one = draw(st.sampled_from(options))
-    if draw(st.integers(0, 3)) == 0:
-        return f"({one}) {draw(st.sampled_from(['AND', 'OR']))} ({draw(st.sampled_from(options))})"
+    one = draw.among(options)
+    if draw.one_in(4):
+        return f"({one}) {draw.among(['AND', 'OR'])} ({draw.among(options)})"
     return one
 
 
 def where(draw: Drawing, relation: Relation, prefix: str = "") -> str:
-    return f" WHERE {predicate(draw, relation, prefix)}" if draw(st.booleans()) else ""
+    return f" WHERE {predicate(draw, relation, prefix)}" if draw.one_in(2) else ""
 
 
 def expressions(relation: Relation, prefix: str = "") -> list[tuple[str, Type]]:
@@ -225,7 +230,7 @@ def expressions(relation: Relation, prefix: str = "") -> list[tuple[str, Type]]:
 def selected(
     draw: Drawing, options: Sequence[tuple[str, Type]], most: int = 4
 ) -> tuple[str, tuple[tuple[str, Type], ...]]:
-    chosen = draw(st.lists(st.sampled_from(options), min_size=1, max_size=most))
+    chosen = [draw.among(options) for _ in range(draw.number(1, most))]
     columns = tuple((f"o{i}", type_) for i, (_, type_) in enumerate(chosen))
     text = ", ".join(f"{e} AS o{i}" for i, (e, _) in enumerate(chosen))
     return text, columns
@@ -262,18 +267,18 @@ def between(draw: Drawing, left: Relation, right: Relation) -> str:
     pairs += [(one, two, "number") for one in left.numbers for two in right.numbers]
     if not pairs:
         return ""
-    one, two, family = draw(st.sampled_from(pairs))
+    one, two, family = draw.among(pairs)
     others = [other for a, other, _ in pairs if a == one]
-    below, above = draw(st.sampled_from((("<", ">"), ("<=", ">="), ("<", ">="))))
+    below, above = draw.among((("<", ">"), ("<=", ">="), ("<", ">=")))
     forms = [
         f"a.{one} {below} b.{two}",
         f"a.{one} {above} b.{two}",
-        f"a.{one} BETWEEN b.{two} AND b.{draw(st.sampled_from(others))}",
+        f"a.{one} BETWEEN b.{two} AND b.{draw.among(others)}",
     ]
     if family in _SHIFTS:
         shift = _SHIFTS[family]
         forms.append(f"a.{one} {above} b.{two} - {shift} AND a.{one} {below} b.{two} + {shift}")
-    return draw(st.sampled_from(forms))
+    return draw.among(forms)
 
 
 _SHIFTS = {

@@ -26,6 +26,9 @@ class TableSpec:
     columns: tuple[Column, ...]
     keyed: bool
 
+    def __repr__(self) -> str:
+        return self.ddl
+
     @property
     def ddl(self) -> str:
         columns = ", ".join(

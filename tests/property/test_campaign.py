@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -53,14 +54,18 @@ class Definition:
         return Subject(db, spark, self.specs, self.views, self.options)
 
 
+def _random(data: st.DataObject) -> Random:
+    """Several numbers make the seed: Hypothesis likes some numbers better than others."""
+    return Random(repr(data.draw(st.tuples(*[st.integers(0, 2**64)] * 4), "seed")))
+
+
 def _define(data: st.DataObject, tables: int, views: int, aims: Sequence[Aim] = ()) -> Definition:
     if aims:
         specs = [schemas.wide(f"r{i}") for i in range(tables)]
     else:
         specs = [data.draw(schemas.tables(f"r{i}"), f"r{i}") for i in range(tables)]
-    drawn = data.draw(queries.views(specs, views, aims), "views")
+    drawn = queries.views(_random(data), specs, views, aims)
     for spec in specs:
-        note(spec.ddl)
         coverage.note("type", [column.type.sql for column in spec.columns])
     for name, query in drawn.items():
         note(f"{name}: {query.sql}")
@@ -200,7 +205,7 @@ def _policies(
 ) -> None:
     """Law 4: one query under every policy that takes it, and a join in every representation."""
     specs = [data.draw(schemas.matrices(f"m{i}"), f"m{i}") for i in range(3)]
-    drawing = Drawing(data.draw, dict(aims))
+    drawing = Drawing(_random(data), dict(aims))
     query, listing = policy_views(drawing, [spec.name for spec in specs])
     wanted = {
         policy: (listing, {"representation": policy})
@@ -251,9 +256,7 @@ def _policies(
 def _failing(spark: SparkSession, data: st.DataObject, aims: Sequence[Aim] = ()) -> None:
     """Law 5: a transaction fails exactly when Spark fails on what it leads to, and is undone."""
     specs = [data.draw(schemas.tables(f"r{i}"), f"r{i}") for i in range(2)]
-    chosen = [name for _, name in aims] or data.draw(
-        st.lists(st.sampled_from(list(DANGERS)), min_size=1, max_size=2, unique=True), "dangers"
-    )
+    chosen = [name for _, name in aims] or _random(data).sample(list(DANGERS), 2)
     coverage.note("failure", chosen)
     views = {f"v{i}": DANGERS[name].format(r="r0", q="r1") for i, name in enumerate(chosen)}
     coverage.note("count", ["databases"] + ["views"] * len(views))
@@ -301,13 +304,13 @@ SHARES = {
 """How many examples of each law a campaign tries, beside those of `every_step`."""
 
 
-@BOUNDED
+@settings(BOUNDED, max_examples=5)
 @given(data=st.data())
 def test_laws_after_every_step(spark: SparkSession, data: st.DataObject) -> None:
     _every_step(spark, data)
 
 
-@settings(BOUNDED, max_examples=3)
+@settings(BOUNDED, max_examples=2)
 @given(data=st.data())
 def test_any_split_and_order_gives_the_same(spark: SparkSession, data: st.DataObject) -> None:
     _split_and_merged(spark, data)
