@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
@@ -288,7 +289,13 @@ def views(
         kind = FEATURES[title][0] or name if title else draw.among(_DRAWN)
         draw.features.append(("query", kind))
         query = KINDS[kind][0](draw, tables if title else relations)
-        query = replace(query, features=tuple(dict.fromkeys(draw.features)))
+        # A view is made of the parts of the views that it reads.
+        read = [other for key, other in found.items() if re.search(rf"\b{key}\b", query.sql)]
+        query = replace(
+            query,
+            may_recompute=query.may_recompute or any(other.may_recompute for other in read),
+            features=tuple(dict.fromkeys(draw.features)),
+        )
         found[f"v{i}"] = query
         readable = tuple((n, t) for n, t in query.columns if t.family != "opaque")
         if readable:
