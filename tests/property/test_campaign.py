@@ -104,7 +104,7 @@ def _every_step(spark: SparkSession, data: st.DataObject, aims: Sequence[Aim] = 
                 subject.db.take(course)
                 subject.run(edits)
                 if course == "followed":
-                    check_work(subject.db, edits)
+                    check_work(subject.db, edits, subject.copies)
                 subject.check(model)
                 if step == reopen_after:
                     epoch = subject.db.epoch
