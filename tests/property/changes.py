@@ -109,6 +109,17 @@ def transactions(draw: st.DrawFn, model: Model, most: int = 5, statements: int =
 
 
 @st.composite
+def loads(draw: st.DrawFn, model: Model) -> list[Edit]:
+    """Rows for every table, so many that a group has some which a change does not reach."""
+    edits = []
+    for spec in model.specs.values():
+        new = draw(st.lists(spec.rows(), min_size=12, max_size=24))
+        edits.append(Edit("insert", spec.name, _fresh_keys(spec, new, set())))
+        model.apply(edits[-1])
+    return edits
+
+
+@st.composite
 def calls(draw: st.DrawFn, model: Model, most: int = 5) -> list[Edit]:
     """The same without SQL: their rows are known, so that they can be run in other batches."""
     edits: list[Edit] = []

@@ -53,11 +53,12 @@ class TableSpec:
 
 @st.composite
 def tables(draw: st.DrawFn, name: str) -> TableSpec:
-    """A table with a join column, a number, a double with special values, and payload."""
+    """A table with a join column, an order, a number, a double with special values, and payload."""
     keyed = draw(st.booleans())
     columns = [Column("id", values.INT, nullable=False)] if keyed else []
     columns += [
         Column("k", values.INT),
+        Column("o", values.SPREAD),
         Column("n", draw(st.sampled_from(values.NUMBERS))),
         Column("x", values.DOUBLE),
         Column("b", values.BOOLEAN),
@@ -72,6 +73,7 @@ def wide(name: str) -> TableSpec:
     """A table with a column of every type."""
     usual = (
         Column("k", values.INT),
+        Column("o", values.SPREAD),
         Column("n", values.BIGINT),
         Column("x", values.DOUBLE),
         Column("b", values.BOOLEAN),

@@ -80,6 +80,11 @@ def _over(draw: Drawing, relation: Relation) -> tuple[list[str], list[str], str]
     width = {"by a column": 1, "by two columns": 2, "all rows": 0}[how]
     keys = draw.some(relation.ordered, width, width) if width else []
     orders = draw.some(relation.ordered, 1, 2)
+    # Groups of several rows whose order tells them apart: elsewhere most rows are alone.
+    if keys and "k" in relation.ordered and not draw.one_in(3):
+        keys = ["k", *[key for key in keys if key not in ("k", "o")][: width - 1]]
+    if "o" in relation.ordered and not draw.one_in(3):
+        orders = ["o", *[order for order in orders[1:] if order != "o"]]
     words = [draw.among(["", " DESC", " DESC NULLS FIRST", " NULLS LAST"]) for _ in orders]
     order = "ORDER BY " + ", ".join(o + word for o, word in zip(orders, words, strict=True))
     partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
