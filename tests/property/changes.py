@@ -12,11 +12,22 @@ from tests.property.oracle import normalised
 from tests.property.schemas import TableSpec
 
 Row = tuple[Any, ...]
+STATEMENTS = {
+    "delete zeros": "DELETE FROM {t} WHERE k = 0",
+    "update ones": "UPDATE {t} SET k = k + 1 WHERE k = 1",
+    "insert again": "INSERT INTO {t} SELECT * FROM {t} WHERE k = 2",
+    "merge": "MERGE INTO {t} t USING (SELECT 1 AS k) s ON t.k = s.k "
+    "WHEN MATCHED THEN UPDATE SET k = 0 WHEN NOT MATCHED BY SOURCE AND t.k = 2 THEN DELETE",
+}
+VERBS = ("insert", "delete", "upsert", "apply", *STATEMENTS)
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One call on one table: `insert`, `delete`, `upsert`, or `sql` with its text."""
+    """One call on one table: `insert`, `delete`, `upsert`, `apply`, or `sql` with its text.
+
+    The rows of `apply` end with their weights.
+    """
 
     verb: str
     table: str
@@ -59,6 +70,17 @@ class Model:
             case "insert again":
                 k = spec.position("k")
                 rows.extend([r for r in rows if r[k] == 2])
+            case "merge":
+                k = spec.position("k")
+                kept = [r for r in rows if r[k] != 2]
+                rows[:] = [(*r[:k], 0, *r[k + 1 :]) if r[k] == 1 else r for r in kept]
+            case "apply":
+                for *values, weight in edit.rows:
+                    for _ in range(weight):
+                        rows.append(tuple(values))
+                    for _ in range(-weight):
+                        wanted = normalised(tuple(values))
+                        rows.pop(next(i for i, r in enumerate(rows) if normalised(r) == wanted))
 
 
 def _fresh_keys(spec: TableSpec, rows: Sequence[Row], taken: set[Any]) -> tuple[Row, ...]:
@@ -74,13 +96,27 @@ def _fresh_keys(spec: TableSpec, rows: Sequence[Row], taken: set[Any]) -> tuple[
 
 
 @st.composite
-def transactions(draw: st.DrawFn, model: Model, most: int = 5) -> list[Edit]:
-    """Edits that are lawful one after the other; `model` is moved along."""
-    if draw(st.integers(0, 9)) == 0:
+def transactions(draw: st.DrawFn, model: Model, most: int = 5, statements: int = 10) -> list[Edit]:
+    """Edits that are lawful one after the other; `model` is moved along.
+
+    One in so many is a statement.
+    """
+    if draw(st.integers(1, statements)) == 1:
         edit = draw(_statements(model))
         model.apply(edit)
         return [edit]
     return draw(calls(model, most))
+
+
+@st.composite
+def loads(draw: st.DrawFn, model: Model) -> list[Edit]:
+    """Rows for every table, so many that a group has some which a change does not reach."""
+    edits = []
+    for spec in model.specs.values():
+        new = draw(st.lists(spec.rows(), min_size=12, max_size=24))
+        edits.append(Edit("insert", spec.name, _fresh_keys(spec, new, set())))
+        model.apply(edits[-1])
+    return edits
 
 
 @st.composite
@@ -94,13 +130,16 @@ def calls(draw: st.DrawFn, model: Model, most: int = 5) -> list[Edit]:
         verbs = ["insert", "insert", "cancel", "empty"]
         if rows:
             verbs += ["delete", "delete", "update", "clear"]
-            verbs += ["upsert"] if spec.keyed else ["duplicate"]
+            verbs += ["upsert"] if spec.keyed else ["duplicate", "apply"]
         match draw(st.sampled_from(verbs)):
             case "insert":
                 new = draw(st.lists(spec.rows(), min_size=1, max_size=most))
                 added = [Edit("insert", spec.name, _fresh_keys(spec, new, taken))]
             case "duplicate":
                 added = [Edit("insert", spec.name, tuple(draw(_picked(rows))))]
+            case "apply":
+                gone = [(*row, -1) for row in draw(_picked(rows))]
+                added = [Edit("apply", spec.name, (*gone, (*draw(spec.rows()), 2)))]
             case "cancel":
                 new = _fresh_keys(spec, [draw(spec.rows())], taken)
                 added = [Edit("insert", spec.name, new), Edit("delete", spec.name, new)]
@@ -129,15 +168,10 @@ def calls(draw: st.DrawFn, model: Model, most: int = 5) -> list[Edit]:
 @st.composite
 def _statements(draw: st.DrawFn, model: Model) -> Edit:
     spec = draw(st.sampled_from(list(model.specs.values())))
-    name = spec.name
-    options = [
-        Edit("delete zeros", name, sql=f"DELETE FROM {name} WHERE k = 0"),
-        Edit("update ones", name, sql=f"UPDATE {name} SET k = k + 1 WHERE k = 1"),
-    ]
-    if not spec.keyed:
-        again = f"INSERT INTO {name} SELECT * FROM {name} WHERE k = 2"
-        options.append(Edit("insert again", name, sql=again))
-    return draw(st.sampled_from(options))
+    # Rows that are inserted once more would have the key of others.
+    verbs = [verb for verb in STATEMENTS if not (spec.keyed and verb == "insert again")]
+    verb = draw(st.sampled_from(verbs))
+    return Edit(verb, spec.name, sql=STATEMENTS[verb].format(t=spec.name))
 
 
 def _picked(rows: Sequence[Row]) -> st.SearchStrategy[list[Row]]:

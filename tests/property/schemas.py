@@ -26,6 +26,9 @@ class TableSpec:
     columns: tuple[Column, ...]
     keyed: bool
 
+    def __repr__(self) -> str:
+        return self.ddl
+
     @property
     def ddl(self) -> str:
         columns = ", ".join(
@@ -50,11 +53,12 @@ class TableSpec:
 
 @st.composite
 def tables(draw: st.DrawFn, name: str) -> TableSpec:
-    """A table with a join column, a number, a double with special values, and payload."""
+    """A table with a join column, an order, a number, a double with special values, and payload."""
     keyed = draw(st.booleans())
     columns = [Column("id", values.INT, nullable=False)] if keyed else []
     columns += [
         Column("k", values.INT),
+        Column("o", values.SPREAD),
         Column("n", draw(st.sampled_from(values.NUMBERS))),
         Column("x", values.DOUBLE),
         Column("b", values.BOOLEAN),
@@ -63,3 +67,25 @@ def tables(draw: st.DrawFn, name: str) -> TableSpec:
     payload = draw(st.lists(st.sampled_from(values.ATOMIC + values.NESTED), min_size=1, max_size=3))
     columns += [Column(f"p{i}", type_) for i, type_ in enumerate(payload)]
     return TableSpec(name, tuple(columns), keyed)
+
+
+def wide(name: str) -> TableSpec:
+    """A table with a column of every type."""
+    usual = (
+        Column("k", values.INT),
+        Column("o", values.SPREAD),
+        Column("n", values.BIGINT),
+        Column("x", values.DOUBLE),
+        Column("b", values.BOOLEAN),
+        Column("s", values.STRING),
+    )
+    rest = (Column(f"p{i}", type_) for i, type_ in enumerate(values.ALL))
+    return TableSpec(name, (*usual, *rest), keyed=False)
+
+
+@st.composite
+def matrices(draw: st.DrawFn, name: str) -> TableSpec:
+    """A table of two indices and a value, without NULLs or with some."""
+    nullable = draw(st.integers(0, 2)) == 0
+    columns = (("i", values.INDEX), ("j", values.INDEX), ("v", values.BIGINT))
+    return TableSpec(name, tuple(Column(c, t, nullable) for c, t in columns), keyed=False)

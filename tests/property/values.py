@@ -71,6 +71,9 @@ NUMBERS = (
     _decimal(38, 10),
 )
 INT = Type("int", pa.int32(), SMALL, "integer")
+BIGINT = Type("bigint", pa.int64(), SMALL, "integer")
+INDEX = Type("int", pa.int32(), st.sampled_from([0, 0, 1, 2]), "integer")
+SPREAD = Type("int", pa.int32(), st.integers(0, 40), "integer")
 BOOLEAN = Type("boolean", pa.bool_(), st.booleans(), "boolean")
 DOUBLE = Type("double", pa.float64(), QUARTERS | SPECIAL, "special")
 STRING = Type("string", pa.string(), st.sampled_from(["", "a", "b", "ab", "ß", "%\n'"]), "string")
@@ -159,6 +162,7 @@ COLLATED = Type(
     "string collate UTF8_LCASE", pa.string(), st.sampled_from(["", "a", "A", "b", "ẞ"]), "collated"
 )
 NESTED = (ARRAY, STRUCT, STRUCTS, MAP, VARIANT, COLLATED)
+ALL = NUMBERS + ATOMIC + NESTED
 
 
 def values_of(type_: Type, *, nullable: bool = True) -> st.SearchStrategy[Any]:
