@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from types import TracebackType
 from typing import Any
@@ -32,10 +32,14 @@ class Difference(AssertionError):
 
 
 class Reference:
-    """Spark's side. A block of it stands for one state of the tables, which are read once."""
+    """Spark's side. A block of it stands for one state of the tables, which are read once.
 
-    def __init__(self, db: Database) -> None:
+    Where only some `tables` are needed, the others are not read.
+    """
+
+    def __init__(self, db: Database, tables: Collection[str] | None = None) -> None:
         self._db = db
+        self._tables = tables
         self._spark = db.spark.newSession()
         # Few rows and many small queries: half the time of Spark's usual settings.
         self._spark.conf.set("spark.sql.adaptive.enabled", "false")
@@ -45,7 +49,7 @@ class Reference:
         self._frames: dict[str, DataFrame] = {}
 
     def __enter__(self) -> Reference:
-        for name in self._db.tables:
+        for name in self._db.tables if self._tables is None else self._tables:
             contents = self._db.table(name)
             plain = self._spark.createDataFrame(contents.toArrow(), contents.schema)
             self._frames[name] = plain.persist()
@@ -66,6 +70,10 @@ class Reference:
     def frame(self, query: str) -> DataFrame:
         """A query over the plain tables."""
         return self._spark.sql(query)
+
+    def define(self, view: str, query: str) -> None:
+        """Let other queries read this one by a name, as Spark computes it."""
+        self._spark.sql(query).createOrReplaceTempView(view)
 
     def compare(self, view: str, query: str) -> int:
         """How many rows the view has; raises `Difference` unless Spark gives the same ones."""
