@@ -16,6 +16,7 @@ from decimal import Decimal
 from types import TracebackType
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rekindle.runtime.database import Database
@@ -51,7 +52,7 @@ class Reference:
     def __enter__(self) -> Reference:
         for name in self._db.tables if self._tables is None else self._tables:
             contents = self._db.table(name)
-            plain = self._spark.createDataFrame(contents.toArrow(), contents.schema)
+            plain = self._spark.createDataFrame(self._ordered(contents.toArrow()), contents.schema)
             self._frames[name] = plain.persist()
             self._frames[name].createOrReplaceTempView(name)
         return self
@@ -66,6 +67,9 @@ class Reference:
             self._spark.catalog.dropTempView(name)
             frame.unpersist()
         self._frames = {}
+
+    def _ordered(self, rows: pa.Table) -> pa.Table:
+        return rows
 
     def frame(self, query: str) -> DataFrame:
         """A query over the plain tables."""
@@ -88,6 +92,17 @@ class Reference:
         else:
             require_equal(view, actual, rows_of(expected))
         return len(actual)
+
+
+class Backwards(Reference):
+    """The same with the rows of each table from last to first.
+
+    A query that Spark answers otherwise so depends on an order that its text does not fix, such as
+    `lag` over rows that tie.
+    """
+
+    def _ordered(self, rows: pa.Table) -> pa.Table:
+        return rows.take(list(reversed(range(rows.num_rows))))
 
 
 def compare(db: Database, view: str, query: str) -> int:

@@ -45,15 +45,16 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
     (r"\b(ARG_MAX|ARGMAX)\s*\(", "max_by("),
     (r"\bAS\s+(?:NOT\s+)?MATERIALIZED\s*\(", "AS ("),
     (
+        r"\blist_transform\(generate_series\(1, (\d+)\), lambda x: ([^()]*)\)",
+        r"array_repeat(\2, \1)",
+    ),
+    (
         r"\b(FROM|JOIN)\s+generate_series\(([^()]*)\)",
         r"\1 (SELECT explode(sequence(\2)) AS series)",
     ),
-    (r"\bgenerate_series\s*\(", "sequence("),
     (r"\bgenerate_series\b", "series"),
     (r"\bCROSS\s+JOIN\s+UNNEST\s*\(", "CROSS JOIN LATERAL explode("),
     (r"\bUNNEST\s*\(", "explode("),
-    (r"\blist_transform\s*\(", "transform("),
-    (r"\blambda\s+(\w+)\s*:", r"\1 ->"),
     (r"(?<=[(,=])(\s*)\[([^\[\]]*)\]", r"\1array(\2)"),
     (r"\bDROP\s+(TABLE|VIEW)\s+(\w+)\s+CASCADE", r"DROP \1 \2"),
 )

@@ -15,6 +15,7 @@ from tests.external.compare import Difference
 from tests.external.grouped import grouped_markdown
 from tests.external.material import absent, material
 from tests.external.openivm_dialect import Record, read_records, require_recorded
+from tests.external.openivm_views import Tally, Views
 from tests.external.outcomes import Outcome, Results
 from tests.external.transcript import read_steps, require_printed
 
@@ -78,7 +79,7 @@ def test_some_of_pg_ivm(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_some_of_openivm(spark: SparkSession, tmp_path: Path) -> None:
-    tally = openivm.Tally(Results("openivm", ""), quiet)
+    tally = Tally(Results("openivm", ""), quiet)
     place = place_of("openivm") / "test" / "sql" / "ducklake_distinct.test"
     openivm.replay_file(spark, tmp_path, place, tally, limit=14)
     assert tally.results.summary == "1 cases: 1 passed"
@@ -95,7 +96,7 @@ INSERT INTO t VALUES (1, 3, 4)
 ALTER TABLE t RENAME COLUMN a TO d
 ALTER TABLE t DROP COLUMN c
 INSERT INTO t VALUES (2, 5)"""
-    run = openivm.Replay("f", db, openivm.Tally(Results("s", ""), quiet))
+    run = openivm.Replay("f", Views(db, Tally(Results("s", ""), quiet)))
     for number, sql in enumerate(script.splitlines(), start=1):
         run.step(Record(number, sql))
     run.step(Record(9, "PRAGMA refresh('v')"))
@@ -103,7 +104,7 @@ INSERT INTO t VALUES (2, 5)"""
     run.step(Record(11, "SELECT s FROM v", (("5",),)))
     assert run.tally.results.summary == "1 cases: 1 passed"
     assert list(run.tally.disagreeing) == ["f:11"]
-    view = run.views["v"]
+    view = run.views.now["v"]
     view.case = Case(view.case.name, "SELECT d AS k, sum(b) + 1 AS s FROM t GROUP BY d")
     run.step(Record(12, "DELETE FROM t WHERE b = 3"))
     run.finish()
