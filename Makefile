@@ -53,7 +53,7 @@ pytest: venv ## unit tests and doctests; ARGS='-k name' narrows
 	$(call stage,tests (pytest))
 	@$(VENV_PYTHON) -m pytest -q -n 2 --dist loadfile $(ARGS)
 
-SUITES := tpch tpcds nexmark sqllogictest pg_ivm feldera souffle ddlog
+SUITES := tpch tpcds nexmark sqllogictest pg_ivm openivm feldera souffle ddlog
 external: venv ## suites that other people wrote, in full; writes docs/external/
 	@for suite in $(SUITES); do printf '\n== %s\n' "$$suite"; \
 	    $(VENV_PYTHON) -u -m tests.external.$$suite $(ARGS) || failed=1; done; exit $${failed:-0}

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from types import TracebackType
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rekindle.runtime.database import Database
@@ -32,10 +33,14 @@ class Difference(AssertionError):
 
 
 class Reference:
-    """Spark's side. A block of it stands for one state of the tables, which are read once."""
+    """Spark's side. A block of it stands for one state of the tables, which are read once.
 
-    def __init__(self, db: Database) -> None:
+    Where only some `tables` are needed, the others are not read.
+    """
+
+    def __init__(self, db: Database, tables: Collection[str] | None = None) -> None:
         self._db = db
+        self._tables = tables
         self._spark = db.spark.newSession()
         # Few rows and many small queries: half the time of Spark's usual settings.
         self._spark.conf.set("spark.sql.adaptive.enabled", "false")
@@ -45,9 +50,9 @@ class Reference:
         self._frames: dict[str, DataFrame] = {}
 
     def __enter__(self) -> Reference:
-        for name in self._db.tables:
+        for name in self._db.tables if self._tables is None else self._tables:
             contents = self._db.table(name)
-            plain = self._spark.createDataFrame(contents.toArrow(), contents.schema)
+            plain = self._spark.createDataFrame(self._ordered(contents.toArrow()), contents.schema)
             self._frames[name] = plain.persist()
             self._frames[name].createOrReplaceTempView(name)
         return self
@@ -63,9 +68,16 @@ class Reference:
             frame.unpersist()
         self._frames = {}
 
+    def _ordered(self, rows: pa.Table) -> pa.Table:
+        return rows
+
     def frame(self, query: str) -> DataFrame:
         """A query over the plain tables."""
         return self._spark.sql(query)
+
+    def define(self, view: str, query: str) -> None:
+        """Let other queries read this one by a name, as Spark computes it."""
+        self._spark.sql(query).createOrReplaceTempView(view)
 
     def compare(self, view: str, query: str) -> int:
         """How many rows the view has; raises `Difference` unless Spark gives the same ones."""
@@ -80,6 +92,17 @@ class Reference:
         else:
             require_equal(view, actual, rows_of(expected))
         return len(actual)
+
+
+class Backwards(Reference):
+    """The same with the rows of each table from last to first.
+
+    A query that Spark answers otherwise so depends on an order that its text does not fix, such as
+    `lag` over rows that tie.
+    """
+
+    def _ordered(self, rows: pa.Table) -> pa.Table:
+        return rows.take(list(reversed(range(rows.num_rows))))
 
 
 def compare(db: Database, view: str, query: str) -> int:

@@ -9,11 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.runtime.database import Database
-from tests.external import feldera, feldera_steps, pg_ivm, sqllogictest
+from tests.external import feldera, feldera_steps, openivm, pg_ivm, sqllogictest
 from tests.external.batches import Batches, Case, Stage
 from tests.external.compare import Difference
 from tests.external.grouped import grouped_markdown
 from tests.external.material import absent, material
+from tests.external.openivm_dialect import Record, read_records, require_recorded
+from tests.external.openivm_views import Tally, Views
 from tests.external.outcomes import Outcome, Results
 from tests.external.transcript import read_steps, require_printed
 
@@ -76,6 +78,39 @@ def test_some_of_pg_ivm(spark: SparkSession, tmp_path: Path) -> None:
     assert results.summary == "1 cases: 1 passed"
 
 
+def test_some_of_openivm(spark: SparkSession, tmp_path: Path) -> None:
+    tally = Tally(Results("openivm", ""), quiet)
+    place = place_of("openivm") / "test" / "sql" / "ducklake_distinct.test"
+    openivm.replay_file(spark, tmp_path, place, tally, limit=14)
+    assert tally.results.summary == "1 cases: 1 passed"
+    assert (tally.comparisons, tally.recorded, tally.disagreeing) == (4, 3, {})
+
+
+def test_a_wrong_view_of_openivm_is_seen(db: Database) -> None:
+    """A view that is not the query, a wrong record, and columns that come, change names and go."""
+    script = """CREATE TABLE t (a INT, b INT)
+INSERT INTO t VALUES (1, 2)
+CREATE MATERIALIZED VIEW v AS SELECT a AS k, sum(b) AS s FROM t GROUP BY a
+ALTER TABLE t ADD COLUMN c INT
+INSERT INTO t VALUES (1, 3, 4)
+ALTER TABLE t RENAME COLUMN a TO d
+ALTER TABLE t DROP COLUMN c
+INSERT INTO t VALUES (2, 5)"""
+    run = openivm.Replay("f", Views(db, Tally(Results("s", ""), quiet)))
+    for number, sql in enumerate(script.splitlines(), start=1):
+        run.step(Record(number, sql))
+    run.step(Record(9, "PRAGMA refresh('v')"))
+    run.step(Record(10, "SELECT * FROM v", (("1", "5"), ("2", "5"))))
+    run.step(Record(11, "SELECT s FROM v", (("5",),)))
+    assert run.tally.results.summary == "1 cases: 1 passed"
+    assert list(run.tally.disagreeing) == ["f:11"]
+    view = run.views.now["v"]
+    view.case = Case(view.case.name, "SELECT d AS k, sum(b) + 1 AS s FROM t GROUP BY d")
+    run.step(Record(12, "DELETE FROM t WHERE b = 3"))
+    run.finish()
+    assert run.tally.results.summary == "1 cases: 1 failed"
+
+
 def test_some_of_feldera(spark: SparkSession, tmp_path: Path) -> None:
     root = place_of("feldera") / "spark_sql_fixtures"
     fixtures = [f for f in feldera.read_fixtures(root / "multiple_views")][:2]
@@ -108,6 +143,15 @@ def test_a_transcript_has_statements_tables_and_errors() -> None:
     for rows in ([(1,)], [(1,), (0,)], [(1,), (None,), (None,)]):
         with pytest.raises(Difference):
             require_printed(rows, select)
+
+
+def test_records_of_a_loop_are_those_of_its_threads() -> None:
+    text = "concurrentloop i 0 2\n\nonlyif i=1\nloop k 0 2\n\nstatement ok\nA ${i} ${k};\n\n"
+    text += "endloop\n\nonlyif i>=0\nstatement error\nB ${i}\n----\nno\n\nendloop\n"
+    found = [(record.sql, record.fails) for record in read_records(text)]
+    assert found == [("B 0", True), ("A 1 0", False), ("A 1 1", False), ("B 1", True)]
+    with pytest.raises(Difference):
+        require_recorded([(1,), (2,)], Record(1, "", (("1",),)))
 
 
 def test_recorded_values_are_those_of_a_hash() -> None:
