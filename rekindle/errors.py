@@ -36,6 +36,10 @@ class UnsupportedError(DefinitionError):
     """A construct of the query language that no operator maintains yet."""
 
 
+class UndeterminedError(UnsupportedError):
+    """A construct whose value is not a function of the tables, so that nothing can maintain it."""
+
+
 class UnknownNameError(RekindleError):
     """A table, view or column that does not exist."""
 

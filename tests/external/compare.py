@@ -1,7 +1,8 @@
 """A view against the same query run by plain Spark on the current tables.
 
 Nothing of the engine takes part on Spark's side but the contents of the tables: in a session of its
-own they are temporary views under their own names, and the query's text goes to `spark.sql`.
+own they are temporary views under their own names, and the query's text goes to `spark.sql`. A
+table is read when a query first names it.
 
 Rows are compared as bags. Floating point numbers are equal when they agree to a relative 1e-9, NaN
 equals NaN, and what ties leave open at a limit is accepted (see `ordering`).
@@ -10,8 +11,9 @@ equals NaN, and what ties leave open at a limit is accepted (see `ordering`).
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from types import TracebackType
 from typing import Any
@@ -23,7 +25,24 @@ from rekindle.runtime.database import Database
 from tests.external.ordering import TopRows, top_rows
 
 TOLERANCE = 1e-9
+SMALL = 1 << 20
+"""Tables of fewer bytes are part of Spark's plans; larger ones are cached."""
 SHOWN = 3
+
+SHORT = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For many small queries: half the time of Spark's usual settings."""
+
+TINY = {
+    **SHORT,
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+"""For a few rows: tables of one partition, so that nothing is exchanged, a query is one task."""
 
 Row = tuple[Any, ...]
 
@@ -33,28 +52,19 @@ class Difference(AssertionError):
 
 
 class Reference:
-    """Spark's side. A block of it stands for one state of the tables, which are read once.
+    """Spark's side. A block of it stands for one state of the tables, each of which is read once.
 
-    Where only some `tables` are needed, the others are not read.
+    Without a block it is for who says of every table that changes that it is to be read again.
     """
 
-    def __init__(self, db: Database, tables: Collection[str] | None = None) -> None:
+    def __init__(self, db: Database, settings: Mapping[str, str] = SHORT) -> None:
         self._db = db
-        self._tables = tables
         self._spark = db.spark.newSession()
-        # Few rows and many small queries: half the time of Spark's usual settings.
-        self._spark.conf.set("spark.sql.adaptive.enabled", "false")
-        self._spark.conf.set("spark.sql.shuffle.partitions", "1")
-        self._spark.conf.set("spark.sql.codegen.wholeStage", "false")
-        self._spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        for key, value in settings.items():
+            self._spark.conf.set(key, value)
         self._frames: dict[str, DataFrame] = {}
 
     def __enter__(self) -> Reference:
-        for name in self._db.tables if self._tables is None else self._tables:
-            contents = self._db.table(name)
-            plain = self._spark.createDataFrame(self._ordered(contents.toArrow()), contents.schema)
-            self._frames[name] = plain.persist()
-            self._frames[name].createOrReplaceTempView(name)
         return self
 
     def __exit__(
@@ -63,21 +73,33 @@ class Reference:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for name, frame in self._frames.items():
-            self._spark.catalog.dropTempView(name)
-            frame.unpersist()
-        self._frames = {}
+        self.forget(*self._frames)
+
+    def forget(self, *names: str) -> None:
+        """Read these tables again where a query names them."""
+        for name in names:
+            frame = self._frames.pop(name, None)
+            if frame is not None:
+                self._spark.catalog.dropTempView(name)
+                frame.unpersist()
 
     def _ordered(self, rows: pa.Table) -> pa.Table:
         return rows
 
     def frame(self, query: str) -> DataFrame:
         """A query over the plain tables."""
+        for name in self._db.tables:
+            if name not in self._frames and reads(query, name):
+                contents = self._db.table(name)
+                rows = self._ordered(contents.toArrow())
+                plain = self._spark.createDataFrame(rows, contents.schema)
+                self._frames[name] = plain if rows.nbytes < SMALL else plain.persist()
+                plain.createOrReplaceTempView(name)
         return self._spark.sql(query)
 
     def define(self, view: str, query: str) -> None:
         """Let other queries read this one by a name, as Spark computes it."""
-        self._spark.sql(query).createOrReplaceTempView(view)
+        self.frame(query).createOrReplaceTempView(view)
 
     def compare(self, view: str, query: str) -> int:
         """How many rows the view has; raises `Difference` unless Spark gives the same ones."""
@@ -85,7 +107,7 @@ class Reference:
         actual = rows_of(contents)
         top = top_rows(query)
         keys = None if top is None else top.positions(contents.columns)
-        expected = self._spark.sql(query if top is None or keys is None else top.unlimited)
+        expected = self.frame(query if top is None or keys is None else top.unlimited)
         require_same_types(view, contents, expected)
         if top is not None and keys is not None:
             require_top(view, actual, rows_of(expected), top, keys)
@@ -109,6 +131,15 @@ def compare(db: Database, view: str, query: str) -> int:
     """One view against Spark; for several views of one state, share a `Reference`."""
     with Reference(db) as reference:
         return reference.compare(view, query)
+
+
+def reads(query: str, table: str) -> bool:
+    """Whether the query may read the table: it has its name as a word.
+
+    >>> reads("SELECT * FROM `T1` JOIN t23", "t1"), reads("SELECT * FROM `T1` JOIN t23", "t2")
+    (True, False)
+    """
+    return re.search(rf"(?<!\w){re.escape(table)}(?!\w)", query, re.IGNORECASE) is not None
 
 
 def rows_of(frame: DataFrame) -> list[Row]:

@@ -26,13 +26,13 @@ from pyspark.sql import SparkSession
 import rekindle
 from tests.external.batches import Batches, Case, Expected, condition, stages_of, stored_rows, text
 from tests.external.compare import Difference, Row
-from tests.external.grouped import write_grouped
+from tests.external.grouped import share, write_grouped
 from tests.external.material import absent, material
 from tests.external.outcomes import Outcome, Results
 
 SUITE = "feldera"
 ABOUT = "Feldera's Spark SQL cases as views, single and stacked, and its tests of single steps."
-BATCH = 20
+BATCH = 40
 _TABLE = re.compile(r"CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)\s*\(", re.IGNORECASE)
 _VIEW = re.compile(
     r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP(?:ORARY)?\s+|MATERIALIZED\s+|LOCAL\s+)*VIEW\s+"
@@ -131,6 +131,8 @@ def prepared(fixture: Fixture, number: int) -> Prepared | str:
 
 
 def _plain_table(statement: str) -> str:
+    """Without what says how it is stored; a VARCHAR of no length is a STRING to Spark."""
+    statement = re.sub(r"\bVARCHAR\b(?!\s*\()", "STRING", statement, flags=re.IGNORECASE)
     return re.sub(r"\)\s*(USING|PARTITIONED|TBLPROPERTIES|LOCATION)\b[^)]*$", ")", statement)
 
 
@@ -265,7 +267,7 @@ def main() -> None:
     stepped = by_kind.pop("steps", 0)
     results.notes += [
         f"{stepped} of {len(tests)} tests of steps.",
-        f"A sample of {by_kind.total()} of {len(every)} cases, seed {asked.seed}: "
+        f"{share(by_kind.total(), len(every), 'cases')}, seed {asked.seed}: "
         + ", ".join(f"{count} {kind}" for kind, count in by_kind.most_common()),
         f"Spark itself has another result than the published one, or prints it otherwise, in "
         f"{len(steps.disagreeing)} tests of steps and {len(cases.disagreeing)} cases.",

@@ -26,7 +26,7 @@ from tests.external.feldera import Fixture, Prepared, expectation, prepared, sta
 from tests.external.outcomes import Outcome, Results
 
 FILE = "incremental_step_tests.jsonl"
-BATCH = 20
+BATCH = 40
 
 _UNIT = r"(?:second|minute|hour|day)s?"
 _BOUND = rf"(?:interval\s+)?(?:'[^']*'|[\d.]+)(?:\s+{_UNIT})?(?:\s+to\s+{_UNIT})?"
@@ -43,7 +43,7 @@ SPELLINGS = (
     (r'"(\w+)"', r"`\1`"),
     (r"\b(\w+) array\b", r"array<\1>"),
     (r"\b(array|map)\s*\[([^][]*)\]", r"\1(\2)"),
-    (r"\barg_(max|min)\(", r"\1_by("),
+    (r"(?<!table )\barg_(max|min)\(", r"\1_by("),
     (r"\btimestamp_trunc\((\w+), (\w+)\)", r"date_trunc('\2', \1)"),
     (r"\btumble(?:_(start|end))?\((\w+), interval '(\d+)' (\w+)\)", r"window(\2, '\3 \4').\1"),
     (r"(\bwindow\([^()]*\))\.(?!start|end)", r"\1"),

@@ -14,7 +14,7 @@ def grouped_markdown(results: Results, queries: Mapping[str, str], whole: Counte
     """The page. `whole` counts the nodes of passing views that are recomputed as a whole."""
     lines = [f"# {results.suite}", "", results.about, "", f"{results.summary}.", ""]
     lines += [f"- {note}" for note in results.notes] + [""]
-    for outcome in (Outcome.REFUSED, Outcome.NOT_APPLICABLE):
+    for outcome in (Outcome.REFUSED, Outcome.UNDETERMINED, Outcome.NOT_APPLICABLE):
         groups = _groups(results.of(outcome))
         if groups:
             lines += [f"## {outcome.value.capitalize()}", "", "| cases | reason | one of them |"]
@@ -32,6 +32,17 @@ def grouped_markdown(results: Results, queries: Mapping[str, str], whole: Counte
         query = queries.get(result.case, "")
         lines += [f"### {result.case}", "", result.reason, "", "```sql", query.strip(), "```", ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def share(run: int, there_are: int, what: str) -> str:
+    """How much of a suite a page is about.
+
+    >>> share(3, 3, "cases"), share(3, 8000, "cases")
+    ('All 3 cases', 'A sample of 3 of 8,000 cases')
+    """
+    if run == there_are:
+        return f"All {run:,} {what}"
+    return f"A sample of {run:,} of {there_are:,} {what}"
 
 
 def write_grouped(results: Results, queries: Mapping[str, str], whole: Counter[str]) -> Path:

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from rekindle.errors import UnsupportedError
 from rekindle.runtime.database import Database
 from tests.external.batches import Case, condition, generalised, raises, text
-from tests.external.compare import Backwards, Difference, Reference, Row, differing, rows_of
+from tests.external.compare import TINY, Backwards, Difference, Reference, Row, differing, rows_of
 from tests.external.outcomes import Outcome, Results
 from tests.external.strategy import recomputed_nodes
 from tests.external.unordered import left_open
@@ -85,7 +85,7 @@ class Views:
         tables = set(named(query, self.db.tables))
         tables.update(*(self.now[parent].tables for parent in parents))
         outcome, reason = Outcome.PASSED, ""
-        with Reference(self.db, tables) as reference:
+        with Reference(self.db, TINY) as reference:
             try:
                 self._define(reference, parents)
                 case = _with_names(case, reference.frame(query).columns)
@@ -126,8 +126,7 @@ class Views:
         reached = {name: view for name, view in self.now.items() if view.tables & self.changed}
         if not reached:
             return
-        tables = set().union(*(view.tables for view in reached.values()))
-        with Reference(self.db, tables) as reference:
+        with Reference(self.db, TINY) as reference:
             self._define(reference, set().union(*(view.parents for view in reached.values())))
             for name, view in reached.items():
                 self._compare_one(reference, name, view.case, when)
@@ -156,7 +155,7 @@ class Views:
     def _follows_order(self, name: str, rows: list[Row]) -> bool:
         """Whether Spark gives other rows when those of the tables come in another order."""
         view = self.now[name]
-        with Backwards(self.db, view.tables) as reference:
+        with Backwards(self.db, TINY) as reference:
             self._define(reference, view.parents)
             return differing(rows_of(reference.frame(view.case.query)), rows) != ([], [])
 

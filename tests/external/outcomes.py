@@ -20,6 +20,7 @@ class Outcome(enum.Enum):
     PASSED = "passed"
     FAILED = "failed"
     REFUSED = "refused"
+    UNDETERMINED = "not a function of the tables"
     NOT_APPLICABLE = "not applicable"
 
 

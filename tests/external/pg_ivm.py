@@ -25,10 +25,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.errors import UnsupportedError
+from rekindle.errors import UndeterminedError, UnsupportedError
 from rekindle.runtime.database import Database
 from tests.external.batches import Batches, Case, Contents, condition, stages_of, text
-from tests.external.compare import Difference, Reference, Row, rows_of
+from tests.external.compare import TINY, Difference, Reference, Row, rows_of
 from tests.external.grouped import write_grouped
 from tests.external.material import absent, material
 from tests.external.outcomes import Outcome, Results
@@ -101,7 +101,7 @@ class Replay:
             self._note(case, Outcome.NOT_APPLICABLE, "not a query")
             return
         try:
-            with Reference(self.db) as reference:
+            with Reference(self.db, TINY) as reference:
                 columns = reference.frame(case.query).columns
         except (PySparkException, Py4JError) as error:
             self._note(case, Outcome.NOT_APPLICABLE, f"Spark: {condition(error)}")
@@ -120,6 +120,8 @@ class Replay:
             if view in self.views:
                 self._drop(view)
             self.db.create_view(view, case.query)
+        except UndeterminedError as error:
+            self._note(case, Outcome.UNDETERMINED, str(error))
         except UnsupportedError as error:
             self._note(case, Outcome.REFUSED, str(error))
         except Exception as error:
@@ -143,7 +145,7 @@ class Replay:
         """Every view with Spark, unless they were looked at since the last change."""
         if self.looked:
             return
-        with Reference(self.db) as reference:
+        with Reference(self.db, TINY) as reference:
             for view, case in self.views.items():
                 try:
                     reference.compare(view, case.query)
@@ -161,13 +163,13 @@ class Replay:
             spark = self._statement(_translated(statement))
             if spark is None:
                 continue
+            self.batches.forget(*self.db.tables)
             try:
                 self.db.sql(spark)
             except Exception as error:
                 self.diverged = True
                 self.batches.say(f"{self.name}: {spark.splitlines()[0]}: {condition(error)}")
             self.looked = False
-            self.batches.contents.clear()
 
     def _statement(self, sql: str) -> str | None:
         """For Rekindle; None where there is nothing to do, such as for functions and grants."""

@@ -29,8 +29,8 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from tests.external.batches import Batches, Case, Expected, condition, stages_of
-from tests.external.compare import Difference, Row
-from tests.external.grouped import write_grouped
+from tests.external.compare import Difference, Row, reads
+from tests.external.grouped import share, write_grouped
 from tests.external.material import absent, material
 from tests.external.outcomes import Outcome, Results
 
@@ -52,10 +52,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Queries of a file between two changes of its tables."""
+    """Queries of a file between two changes of its tables; its views come with their queries."""
 
     tables: dict[str, str]
     contents: dict[str, list[Row]]
+    views: dict[str, str]
     queries: list[tuple[str, Record, list[Row]]]
 
 
@@ -118,7 +119,9 @@ def _segment(sqlite: sqlite3.Connection) -> Segment:
         tables[name] = f"({', '.join(parts)})"
         rows = [tuple(row) for row in sqlite.execute(f"SELECT * FROM {name}")]
         contents[name] = [tuple(map(_stored, row, kinds)) for row in rows]
-    return Segment(tables, contents, [])
+    created = sqlite.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'")
+    views = {name: re.split(r"\bAS\b", sql, maxsplit=1, flags=re.I)[1] for name, sql in created}
+    return Segment(tables, contents, views, [])
 
 
 def _stored(value: object, kind: str) -> object:
@@ -179,16 +182,20 @@ def printed_value(value: object, kind: str) -> str:
     return "".join(c if " " <= c <= "~" else "@" for c in str(value)) or "(empty)"
 
 
-def chosen_segments(
-    root: Path, files: Sequence[str], limit: int, chance: random.Random
-) -> Iterator[Segment]:
-    """About `limit` queries, as many from each file, of as few of its segments as have them."""
+def every_segment(root: Path, files: Sequence[str]) -> list[list[Segment]]:
+    """The segments of each file that has queries."""
     places = sorted(p for p in root.rglob("*.test"))
     places = [p for p in places if not files or any(f in str(p.relative_to(root)) for f in files)]
-    share = max(1, limit // len(places)) if limit else 10**9
-    for place in places:
-        segments = list(read_segments(place, str(place.relative_to(root).with_suffix(""))))
-        left = share
+    read = [list(read_segments(p, str(p.relative_to(root).with_suffix("")))) for p in places]
+    return [segments for segments in read if segments]
+
+
+def chosen_segments(
+    every: Sequence[Sequence[Segment]], limit: int, chance: random.Random
+) -> Iterator[Segment]:
+    """About `limit` queries, as many from each file, of as few of its segments as have them."""
+    counts = [sum(len(segment.queries) for segment in segments) for segments in every]
+    for segments, left in zip(every, shares(counts, limit or sum(counts)), strict=True):
         for segment in chance.sample(segments, len(segments)):
             if left <= 0:
                 break
@@ -197,11 +204,59 @@ def chosen_segments(
             yield _narrowed(segment, kept)
 
 
+def shares(counts: Sequence[int], limit: int) -> list[int]:
+    """As many of each, where one that has fewer leaves the rest to the others.
+
+    >>> shares([2, 100, 7], 17)
+    [2, 8, 7]
+    """
+    given = [0] * len(counts)
+    left = limit
+    for rank, i in enumerate(sorted(range(len(counts)), key=counts.__getitem__)):
+        given[i] = min(counts[i], max(1, left // (len(counts) - rank)))
+        left -= given[i]
+    return given
+
+
 def _narrowed(segment: Segment, queries: list[tuple[str, Record, list[Row]]]) -> Segment:
     """The segment with some of its queries, and the tables that these may read."""
-    words = {word for _, record, _ in queries for word in re.findall(r"\w+", record.sql.lower())}
-    tables = {name: ddl for name, ddl in segment.tables.items() if name.lower() in words}
-    return Segment(tables, {name: segment.contents[name] for name in tables}, queries)
+    views = [view for _, record, _ in queries for view in stack(segment, record.sql)]
+    texts = [record.sql for _, record, _ in queries] + [segment.views[view] for view in views]
+    tables = {
+        name: ddl
+        for name, ddl in segment.tables.items()
+        if any(reads(text, name) for text in texts)
+    }
+    contents = {name: segment.contents[name] for name in tables}
+    return Segment(tables, contents, segment.views, queries)
+
+
+def stack(segment: Segment, query: str) -> list[str]:
+    """The views below a query, those that others read first."""
+    found: list[str] = []
+    for view, below in segment.views.items():
+        if reads(query, view):
+            found += [name for name in (*stack(segment, below), view) if name not in found]
+    return found
+
+
+def case_of(segment: Segment, name: str, record: Record, rows: list[Row]) -> Case:
+    """A query as a case; the views that it reads become views of its own."""
+    below = stack(segment, record.sql)
+    suffix = re.sub(r"\W", "_", name)
+
+    def own(text: str) -> str:
+        for view in below:
+            text = re.sub(rf"\b{view}\b", f"{view}_{suffix}", text)
+        return translated(text, segment.tables)
+
+    top = own(record.sql)
+    if not below:
+        return Case(name, top, expectation(record, rows))
+    parents = tuple((own(view), own(segment.views[view])) for view in below)
+    ctes = ", ".join(f"{view} AS ({query})" for view, query in parents)
+    query = f"WITH {ctes} SELECT * FROM ({top})"
+    return Case(name, query, expectation(record, rows), parents, top)
 
 
 def replay(
@@ -229,10 +284,7 @@ def replay(
                 if name not in tables:
                     db.sql(f"CREATE TABLE {name} {ddl}")
                     tables[name] = ddl
-            cases = [
-                Case(name, translated(record.sql, segment.tables), expectation(record, rows))
-                for name, record, rows in segment.queries
-            ]
+            cases = [case_of(segment, *query) for query in segment.queries]
             for start in range(0, len(cases), BATCH):
                 part = cases[start : start + BATCH]
                 try:
@@ -259,14 +311,16 @@ def main() -> None:
 
     files = [part for part in asked.files.split(",") if part]
     chance = random.Random(asked.seed)
-    segments = chosen_segments(place / "full", files, asked.limit, chance)
+    every = every_segment(place / "full", files)
+    there_are = sum(len(segment.queries) for segments in every for segment in segments)
+    segments = chosen_segments(every, asked.limit, chance)
     session = local_session(**{"spark.sql.ansi.enabled": "false", "spark.ui.enabled": "false"})
     with tempfile.TemporaryDirectory(prefix="rekindle-slt-") as scratch:
         batches = replay(session, Path(scratch), segments, asked.seed, until=until)
     print(batches.results.summary)
     if not files:
         batches.results.notes.append(
-            f"A sample of {len(batches.results.cases)} queries from all files, seed {asked.seed}."
+            f"{share(len(batches.results.cases), there_are, 'queries')}, seed {asked.seed}."
         )
         batches.results.notes.append(
             f"Spark itself has another result than the recorded one in {len(batches.disagreeing)}."

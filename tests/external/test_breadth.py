@@ -66,9 +66,18 @@ def test_a_view_that_raises_is_told_from_its_neighbours(db: Database) -> None:
 
 def test_some_of_sqllogictest(spark: SparkSession, tmp_path: Path) -> None:
     root = place_of("sqllogictest") / "full"
-    segments = sqllogictest.chosen_segments(root, ["groupby/slt_good_13"], 5, random.Random(3))
+    every = sqllogictest.every_segment(root, ["groupby/slt_good_13"])
+    segments = sqllogictest.chosen_segments(every, 5, random.Random(3))
     batches = sqllogictest.replay(spark, tmp_path, segments, 3, quiet)
     assert batches.results.summary == "5 cases: 5 passed"
+
+
+def test_views_of_sqllogictest_are_views() -> None:
+    views = {"v": " SELECT x FROM t WHERE x > 1", "w": " SELECT x + 1 AS y FROM v"}
+    segment = sqllogictest.Segment({"t": "(x BIGINT)"}, {"t": []}, views, [])
+    case = sqllogictest.case_of(segment, "f:3", sqllogictest.Record("SELECT y FROM w", "I"), [])
+    assert case.top == "SELECT y FROM w_f_3"
+    assert case.parents == (("v_f_3", views["v"]), ("w_f_3", " SELECT x + 1 AS y FROM v_f_3"))
 
 
 def test_some_of_pg_ivm(spark: SparkSession, tmp_path: Path) -> None:

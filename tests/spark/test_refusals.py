@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import count
 
-from rekindle.errors import RekindleError
+from rekindle.errors import RekindleError, UndeterminedError
 from rekindle.runtime.database import Database
 from tests.property.oracle import collected
 from tests.spark.helpers import refused, rows
@@ -82,6 +82,20 @@ def test_frames_are_refused_by_name(
 @pytest.mark.parametrize(("query", "word"), QUERIES, ids=[query for query, _ in QUERIES])
 def test_queries_are_refused_by_name(pairs: Database, query: str, word: str) -> None:
     with refused(pairs, RekindleError, word):
+        pairs.create_view("v", query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a, rand() AS r FROM t",
+        "SELECT monotonically_increasing_id() AS i FROM t",
+        "SELECT a, first(b) AS x FROM t GROUP BY a",
+        "SELECT reflect('java.util.UUID', 'randomUUID') AS x FROM t",
+    ],
+)
+def test_what_is_no_function_of_the_tables_is_told_from_gaps(pairs: Database, query: str) -> None:
+    with refused(pairs, UndeterminedError):
         pairs.create_view("v", query)
 
 

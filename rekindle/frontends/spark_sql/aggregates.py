@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from rekindle.algebra.ring_sums import StoredSum
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.terms import AggregateFunction, Measure, Values
-from rekindle.errors import UnsupportedError
+from rekindle.errors import UndeterminedError
 from rekindle.frontends.spark_sql.bodies import aggregate
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
@@ -305,9 +305,9 @@ def _constant_count(kind: str, child: JavaObject) -> bool:
     return kind == "Count" and bool(child.foldable()) and not bool(child.nullable())
 
 
-def _refusal(words: str, call: JavaObject, reason: str) -> UnsupportedError:
+def _refusal(words: str, call: JavaObject, reason: str) -> UndeterminedError:
     where = position(call, call.aggregateFunction())
-    return UnsupportedError(
+    return UndeterminedError(
         f"{words} is not maintained incrementally yet",
         detail=reason + (f"; at {where} of the view's query" if where else ""),
         hint="see docs/reference.md for what can stand in a materialized view",

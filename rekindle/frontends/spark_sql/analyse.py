@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from rekindle.errors import StatementError, UnknownNameError, UnsupportedError, unknown_name
+from rekindle.errors import StatementError, UndeterminedError, UnknownNameError, unknown_name
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 
 VOLATILE = {
@@ -157,7 +157,7 @@ def _refuse_volatile(node: Any) -> None:
     if isinstance(node, dict):
         name = str(node.get("class", "")).rsplit(".", 1)[-1]
         if name in VOLATILE:
-            raise UnsupportedError(
+            raise UndeterminedError(
                 f"{VOLATILE[name]} cannot stand in a materialized view",
                 detail="its value is not determined by the rows of the tables",
                 hint="store the value in a table's column and read it from there",

@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 from pyspark.util import PythonEvalType
 
 from rekindle.calculus.schema import Field, Schema
-from rekindle.errors import UnsupportedError
+from rekindle.errors import UndeterminedError
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
@@ -71,7 +71,7 @@ def refuse_random(plan: JavaObject) -> None:
     declared = "; .asDeterministic() declares that it is one" if _is_table_function(plan) else ""
     for function in functions_of(plan):
         if not function.deterministic():
-            raise UnsupportedError(
+            raise UndeterminedError(
                 f"the function {function.name()} is not deterministic",
                 detail=position(function),
                 hint="a materialized view must be a function of its tables" + declared,

@@ -27,7 +27,7 @@ from rekindle.calculus.terms import (
     UnionAll,
     sources,
 )
-from rekindle.errors import UnsupportedError
+from rekindle.errors import UndeterminedError, UnsupportedError
 from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.collations import without_collations
@@ -135,7 +135,7 @@ class Translator:
         for child in items(expression.children()):
             self.refuse_inner(child)
         if not expression.deterministic():
-            raise UnsupportedError(
+            raise UndeterminedError(
                 f"the expression {expression.sql()} is not deterministic",
                 detail=position(expression),
                 hint="a materialized view must be a function of its tables",
