@@ -24,6 +24,7 @@ from rekindle.circuit.nodes import (
     Regroup,
     Routed,
     Table,
+    Variable,
     View,
 )
 from rekindle.runtime.database import Database
@@ -92,7 +93,12 @@ def note_step(db: Database) -> None:
     for node in circuit.nodes.values():
         did = step.nodes.get(node.id)
         if did is None:
-            if isinstance(node, Table | Constant):
+            # Sources do nothing in a step: tables and constants are there, and a variable brings
+            # back what its recursion gave.
+            fed = step.nodes.get(node.recur) if isinstance(node, Variable) else None
+            if fed is not None:
+                _count(node, circuit, "rebuilt" if fed.rebuilt else fed.placement.value)
+            elif isinstance(node, Table | Constant):
                 _count(node, circuit, step.placement.value)
             continue
         _count(node, circuit, "rebuilt" if did.rebuilt else did.placement.value)
