@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, integers, ranges, single_chunk
+from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, integers, ranges, rows_at
 from rekindle.traces.between import HIGHEST, LOWEST, Slices
 from rekindle.traces.consolidate import key_starts
 from rekindle.traces.reader import TraceReader
@@ -114,13 +114,11 @@ class Meeting:
                 integers(change.column(WEIGHT))[in_change]
                 * integers(table.column(WEIGHT))[in_trace]
             )
-            of_change, of_trace = pa.array(in_change), pa.array(in_trace)
-            pairs = [
-                single_chunk(change.column(name)).take(of_change)
-                if mine
-                else single_chunk(table.column(name)).take(of_trace)
-                for mine, name in columns
-            ]
+            gathered = {
+                True: rows_at(change.select([name for mine, name in columns if mine]), in_change),
+                False: rows_at(table.select([n for mine, n in columns if not mine]), in_trace),
+            }
+            pairs = [gathered[mine].column(name) for mine, name in columns]
             yield pa.Table.from_arrays([pa.array(weights), *pairs], schema=schema)
 
 

@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,23 +25,37 @@ from rekindle.traces.segment import Segment
 _T = TypeVar("_T")
 
 
+class Mapped(NamedTuple):
+    """The bytes of a file, to be read in order or anywhere; mostly the same buffer."""
+
+    in_order: Any
+    anywhere: Any
+
+
 @dataclass(frozen=True, slots=True)
 class OpenSegment:
-    """The rows of a segment, or of an arranged table in memory, and a vector of their keys."""
+    """The rows of a segment, or of an arranged table in memory, and a vector of their keys.
+
+    `table` is for single rows anywhere, `in_order` for one row after the other: a large file is
+    mapped twice, since the system reads ahead, by megabytes, wherever it may think that it should.
+    """
 
     table: Any
     keys: Int64s
+    in_order: Any
 
     @classmethod
-    def of_table(cls, table: Any) -> OpenSegment:
+    def of_table(cls, table: Any, in_order: Any = None) -> OpenSegment:
         column = table.column(KEY)
+        rows = table if in_order is None else in_order
         if column.num_chunks == 1:
-            return cls(table, column.chunk(0).to_numpy(zero_copy_only=True))
-        return cls(table, column.to_numpy() if column.num_chunks else np.zeros(0, np.int64))
+            return cls(table, column.chunk(0).to_numpy(zero_copy_only=True), rows)
+        keys = column.to_numpy() if column.num_chunks else np.zeros(0, np.int64)
+        return cls(table, keys, rows)
 
     def of_columns(self, names: Sequence[str]) -> OpenSegment:
         """The same rows with some of their columns."""
-        return OpenSegment(self.table.select(names), self.keys)
+        return OpenSegment(self.table.select(names), self.keys, self.in_order.select(names))
 
 
 class OpenSegments:
@@ -53,7 +67,7 @@ class OpenSegments:
         self._open: OrderedDict[tuple[str, str], tuple[str, OpenSegment]] = OrderedDict()
         self._trusted: OrderedDict[tuple[str, str], str] = OrderedDict()
 
-    def get(self, uri: str, segment: Segment, map_file: Callable[[Segment], Any]) -> OpenSegment:
+    def get(self, uri: str, segment: Segment, map_file: Callable[[Segment], Mapped]) -> OpenSegment:
         """The open segment; maps and verifies the file unless that was done before."""
         name = (uri, segment.path)
         with self._lock:
@@ -64,8 +78,12 @@ class OpenSegments:
             trusted = self._trusted.get(name) == segment.checksum
         data = map_file(segment)
         if not trusted:
-            _verify(segment, data)
-        opened = OpenSegment.of_table(pa.ipc.open_file(data).read_all())
+            _verify(segment, data.in_order)
+        in_order = pa.ipc.open_file(data.in_order).read_all()
+        table = in_order
+        if data.anywhere is not data.in_order:
+            table = pa.ipc.open_file(data.anywhere).read_all()
+        opened = OpenSegment.of_table(table, in_order)
         self.trust(uri, segment, opened)
         return opened
 

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rekindle.traces.arrays import IDENTITY, KEY, Int64s, identity_columns, integers, ranges
+from rekindle.traces.arrays import (
+    IDENTITY,
+    KEY,
+    Int64s,
+    identity_columns,
+    integers,
+    ranges,
+    rows_at,
+)
 from rekindle.traces.between import Slices
 from rekindle.traces.consolidate import (
     Identity,
@@ -107,7 +115,7 @@ class TraceReader:
         The intervals of one key ascend and do not meet.
         """
         found = self.within(keys, low, high)
-        return self._gather([s.table.take(pa.array(ranges(s.start, s.length))) for s in found])
+        return self._gather([rows_at(s.table, ranges(s.start, s.length)) for s in found])
 
     def within(self, keys: Int64s, low: Int64s, high: Int64s) -> Iterator[Slices]:
         """For each of the sorted keys its stored rows from `low` to `high`, run by run."""
@@ -116,9 +124,7 @@ class TraceReader:
 
     def probe(self, keys: Int64s) -> tuple[Any, Int64s]:
         """The arranged rows of the sorted, distinct keys, and for each row the key's index."""
-        table = self._gather(
-            [match.table.take(pa.array(match.row)) for match in self.matches(keys)]
-        )
+        table = self._gather([rows_at(match.table, match.row) for match in self.matches(keys)])
         return table, np.searchsorted(keys, identity_columns(table)[0])
 
     def lookup(self, identity: Identity) -> Found:
@@ -137,7 +143,7 @@ class TraceReader:
                 if not same.all():
                     row = row[same]
             if len(row):
-                pieces.append(table.take(pa.array(row)))
+                pieces.append(rows_at(table, row))
         found = self._gather(pieces)
         return Found(found, _locate(identity_columns(found), identity))
 

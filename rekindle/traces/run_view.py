@@ -158,7 +158,7 @@ class RunView:
                 opened = part.open()
                 start, end = position(opened.keys, low), position(opened.keys, high)
                 if start < end:
-                    yield opened.table.slice(start, end - start)
+                    yield opened.in_order.slice(start, end - start)
 
     def upcoming(self, low: int, rows: int, stride: int) -> Iterator[Int64s]:
         """Every `stride`-th key of about the next `rows` rows from `low` on."""

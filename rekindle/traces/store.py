@@ -16,6 +16,8 @@ file has several batches.
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import secrets
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -33,11 +35,13 @@ from pyarrow import fs
 
 from rekindle.errors import CorruptionError
 from rekindle.traces.arrays import KEY, growth, integers
-from rekindle.traces.opened import OPEN_SEGMENTS, OpenSegment
+from rekindle.traces.opened import OPEN_SEGMENTS, Mapped, OpenSegment
 from rekindle.traces.segment import Run, Segment
 
 MAXIMUM_ROWS = 4_000_000
 MAXIMUM_BYTES = 2**30
+LARGE_BYTES = 2**24
+"""From here on it matters whether a mapped file is read in order or anywhere."""
 _STREAMED_BYTES = 2**22
 _HELD_BYTES = 2**16
 """A table of fewer bytes stays in memory as it was written: the next step will read it."""
@@ -262,7 +266,7 @@ class Store:
         if not final:
             self.filesystem.move(temporary, place)
 
-    def _map(self, segment: Segment) -> Any:
+    def _map(self, segment: Segment) -> Mapped:
         place = self.locate(segment.path)
         info = self.filesystem.get_file_info(place)
         if info.type != fs.FileType.File:
@@ -271,9 +275,15 @@ class Store:
             kind = "truncated" if info.size < segment.size else "too long"
             raise _corrupt(segment, kind, f"{info.size} bytes found, {segment.size} committed")
         if self._local:
-            return pa.memory_map(place, "r").read_buffer()
+            data = pa.memory_map(place, "r").read_buffer()
+            if data.size < LARGE_BYTES:
+                return Mapped(data, data)
+            anywhere = pa.memory_map(place, "r").read_buffer()
+            advise_random(anywhere)
+            return Mapped(data, anywhere)
         with self.filesystem.open_input_file(place) as file:
-            return file.read_buffer()
+            data = file.read_buffer()
+        return Mapped(data, data)
 
 
 def cut_between_keys(keys: Any, limit: int) -> Sequence[int]:
@@ -288,6 +298,18 @@ def cut_between_keys(keys: Any, limit: int) -> Sequence[int]:
             break
         cuts.append(cut)
     return [*cuts, len(keys)]
+
+
+def advise_random(mapped: Any) -> None:
+    """Tell the system not to read ahead in a mapped file; a system that cannot be told does."""
+    advice = getattr(mmap, "MADV_RANDOM", None)
+    if advice is not None and mapped.address % mmap.PAGESIZE == 0:
+        _libc().madvise(ctypes.c_void_p(mapped.address), ctypes.c_size_t(mapped.size), advice)
+
+
+@cache
+def _libc() -> Any:
+    return ctypes.CDLL(None)
 
 
 def _corrupt(segment: Segment, what: str, detail: str) -> CorruptionError:

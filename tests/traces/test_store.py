@@ -11,6 +11,7 @@ import pytest
 
 from rekindle.errors import CorruptionError
 from rekindle.traces import Durability, Run, Segment, Store, run_of
+from rekindle.traces.arrays import rows_at
 from rekindle.traces.opened import OPEN_SEGMENTS
 from rekindle.traces.store import cut_between_keys
 from tests.traces.model import arranged, names
@@ -146,3 +147,23 @@ def test_runs_are_cut_between_keys(store: Store) -> None:
 )
 def test_cuts(keys: list[int], limit: int, cuts: list[int]) -> None:
     assert list(cut_between_keys(np.array(keys, dtype=np.int64), limit)) == cuts
+
+
+def test_a_large_file_is_mapped_for_single_rows_and_for_all(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rekindle.traces.store.LARGE_BYTES", 1)
+    segment = store.write("a.arrow", TABLE)
+    OPEN_SEGMENTS.clear()
+    found = store.open(segment)
+    assert found.table.equals(found.in_order)
+    assert found.table.column("c2").chunk(0).buffers()[1].address != (
+        found.in_order.column("c2").chunk(0).buffers()[1].address
+    )
+    assert found.of_columns(["_key", "c2"]).in_order.column_names == ["_key", "c2"]
+
+
+def test_many_rows_are_gathered_side_by_side() -> None:
+    table = pa.table({"a": np.arange(50_000), "s": list(map(str, range(50_000)))})
+    indices = np.random.default_rng(7).integers(0, 50_000, 30_001)
+    assert rows_at(table, indices).equals(table.take(pa.array(indices)))
