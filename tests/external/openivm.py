@@ -83,7 +83,7 @@ class Replay:
         elif re.match(r"PRAGMA\s+refresh(_options)?\b", sql, re.IGNORECASE):
             self._refresh(where, sql)
         elif record.rows is not None:
-            if self.views.named(sql):
+            if re.match(r"SELECT|WITH", sql, re.IGNORECASE) and self.views.named(sql):
                 self.views.compare(where)
                 self._look(where, record, sql)
         elif _ITS_OWN.search(sql):
