@@ -36,11 +36,14 @@ SHORT = {
 }
 """For many small queries: half the time of Spark's usual settings."""
 
-TINY = {
-    **SHORT,
+FEW_TASKS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.leafNodeDefaultParallelism": "1",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
+"""For a session that reads tables of a few rows."""
+
+TINY = {**SHORT, **FEW_TASKS, "spark.sql.autoBroadcastJoinThreshold": "-1"}
 """For a few rows: tables of one partition, so that nothing is exchanged, a query is one task."""
 
 Row = tuple[Any, ...]
@@ -86,12 +89,26 @@ class Reference:
         """A query over the plain tables."""
         for name in self._db.tables:
             if name not in self._frames and reads(query, name):
-                contents = self._db.table(name)
-                rows = contents.toArrow()
-                plain = self._spark.createDataFrame(rows, contents.schema)
-                self._frames[name] = plain if rows.nbytes < SMALL else plain.persist()
-                plain.createOrReplaceTempView(name)
+                self._read(name, 1)
         return self._spark.sql(query)
+
+    def rows_of_reversed(self, query: str) -> list[Row]:
+        """What Spark gives when the rows of the tables come the other way round."""
+        names = [name for name in self._db.tables if reads(query, name)]
+        self.forget(*names)
+        for name in names:
+            self._read(name, -1)
+        try:
+            return rows_of(self._spark.sql(query))
+        finally:
+            self.forget(*names)
+
+    def _read(self, name: str, step: int) -> None:
+        contents = self._db.table(name)
+        rows = contents.toArrow()[::step]
+        plain = self._spark.createDataFrame(rows, contents.schema)
+        self._frames[name] = plain if rows.nbytes < SMALL else plain.persist()
+        plain.createOrReplaceTempView(name)
 
     def compare(self, view: str, query: str) -> int:
         """How many rows the view has; raises `Difference` unless Spark gives the same ones."""
