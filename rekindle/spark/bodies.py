@@ -16,6 +16,7 @@ from rekindle.circuit.nodes import Regroup
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.bodies import (
     CatalystAggregate,
+    CatalystPicking,
     CatalystRunning,
     CatalystTop,
     CatalystWindow,
@@ -87,7 +88,11 @@ class Bodies:
                 moved = self._moved(body.inputs, columns)
                 expressions = [self._renamed(e, moved) for e in body.expressions]
                 order = [self._catalyst.rebased(o, moved) for o in body.order]
-                plan = self._window(expressions, groups, order, rows)
+                if isinstance(body, CatalystPicking):
+                    total = [self._catalyst.rebased(o, moved) for o in body.total]
+                    plan = self._picking(expressions, groups, order, total, rows)
+                else:
+                    plan = self._window(expressions, groups, order, rows)
                 outputs = [*columns, *(e.toAttribute() for e in expressions)]
                 return self._project([moment, *outputs], plan)
             case CatalystTop():
@@ -133,17 +138,7 @@ class Bodies:
         catalyst = self._catalyst
         moved = self._moved(body.inputs, columns)
         order = [self._catalyst.rebased(o, moved) for o in body.order]
-        rank = self._catalyst.rebased(body.rank, moved)
-        frames = catalyst.class_(_EXPRESSIONS + ".SpecifiedWindowFrame")
-        frame = frames(
-            catalyst.module(_EXPRESSIONS + ".RowFrame"),
-            catalyst.module(_EXPRESSIONS + ".UnboundedPreceding"),
-            catalyst.module(_EXPRESSIONS + ".CurrentRow"),
-        )
-        specification = catalyst.expression("WindowSpecDefinition")(
-            catalyst.seq(groups), catalyst.seq(order), frame
-        )
-        ranked = self._result(catalyst.expression("WindowExpression")(rank, specification))
+        ranked = self._ranked(self._catalyst.rebased(body.rank, moved), groups, order)
         plan = self._window([ranked], groups, order, rows)
         within = catalyst.expression("And")(
             catalyst.expression("GreaterThan")(
@@ -154,6 +149,25 @@ class Bodies:
             ),
         )
         return self._project([moment, *columns], catalyst.plan("Filter")(within, plan))
+
+    def _picking(
+        self,
+        expressions: Sequence[JavaObject],
+        groups: Sequence[JavaObject],
+        order: Sequence[JavaObject],
+        total: Sequence[JavaObject],
+        rows: JavaObject,
+    ) -> JavaObject:
+        """Window functions over rows that a window below has brought into the order `total`.
+
+        Its rows are in the order of the window above already, so they are not sorted again. The
+        numbers that it gives are used for nothing; without the filter Spark would leave it out.
+        """
+        catalyst = self._catalyst
+        number = self._ranked(catalyst.expression("RowNumber")(), groups, total)
+        numbered = self._window([number], groups, total, rows)
+        counted = catalyst.expression("GreaterThan")(number.toAttribute(), catalyst.literal("0"))
+        return catalyst.plan("Filter")(counted, self._window(expressions, groups, order, numbered))
 
     # ---- expressions -----------------------------------------------------------------------
 
@@ -172,6 +186,21 @@ class Bodies:
             rows,
             catalyst.none(),
         )
+
+    def _ranked(
+        self, rank: JavaObject, groups: Sequence[JavaObject], order: Sequence[JavaObject]
+    ) -> JavaObject:
+        """A ranking function of the groups' rows."""
+        catalyst = self._catalyst
+        frame = catalyst.class_(_EXPRESSIONS + ".SpecifiedWindowFrame")(
+            catalyst.module(_EXPRESSIONS + ".RowFrame"),
+            catalyst.module(_EXPRESSIONS + ".UnboundedPreceding"),
+            catalyst.module(_EXPRESSIONS + ".CurrentRow"),
+        )
+        specification = catalyst.expression("WindowSpecDefinition")(
+            catalyst.seq(groups), catalyst.seq(order), frame
+        )
+        return self._result(catalyst.expression("WindowExpression")(rank, specification))
 
     def _project(self, columns: Sequence[JavaObject], plan: JavaObject) -> JavaObject:
         return self._catalyst.plan("Project")(self._catalyst.seq(columns), plan)

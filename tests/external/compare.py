@@ -18,7 +18,6 @@ from decimal import Decimal
 from types import TracebackType
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rekindle.runtime.database import Database
@@ -37,11 +36,14 @@ SHORT = {
 }
 """For many small queries: half the time of Spark's usual settings."""
 
-TINY = {
-    **SHORT,
+FEW_TASKS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.leafNodeDefaultParallelism": "1",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
+"""For a session that reads tables of a few rows."""
+
+TINY = {**SHORT, **FEW_TASKS, "spark.sql.autoBroadcastJoinThreshold": "-1"}
 """For a few rows: tables of one partition, so that nothing is exchanged, a query is one task."""
 
 Row = tuple[Any, ...]
@@ -57,8 +59,11 @@ class Reference:
     Without a block it is for who says of every table that changes that it is to be read again.
     """
 
+    _step = 1
+
     def __init__(self, db: Database, settings: Mapping[str, str] = SHORT) -> None:
         self._db = db
+        self._settings = settings
         self._spark = db.spark.newSession()
         for key, value in settings.items():
             self._spark.conf.set(key, value)
@@ -83,23 +88,28 @@ class Reference:
                 self._spark.catalog.dropTempView(name)
                 frame.unpersist()
 
-    def _ordered(self, rows: pa.Table) -> pa.Table:
-        return rows
-
     def frame(self, query: str) -> DataFrame:
         """A query over the plain tables."""
         for name in self._db.tables:
             if name not in self._frames and reads(query, name):
-                contents = self._db.table(name)
-                rows = self._ordered(contents.toArrow())
-                plain = self._spark.createDataFrame(rows, contents.schema)
-                self._frames[name] = plain if rows.nbytes < SMALL else plain.persist()
-                plain.createOrReplaceTempView(name)
+                self._read(name)
         return self._spark.sql(query)
 
     def define(self, view: str, query: str) -> None:
         """Let other queries read this one by a name, as Spark computes it."""
         self.frame(query).createOrReplaceTempView(view)
+
+    def rows_of_reversed(self, query: str) -> list[Row]:
+        """What Spark gives when the rows of the tables come the other way round."""
+        with Backwards(self._db, self._settings) as other:
+            return rows_of(other.frame(query))
+
+    def _read(self, name: str) -> None:
+        contents = self._db.table(name)
+        rows = contents.toArrow()[:: self._step]
+        plain = self._spark.createDataFrame(rows, contents.schema)
+        self._frames[name] = plain if rows.nbytes < SMALL else plain.persist()
+        plain.createOrReplaceTempView(name)
 
     def compare(self, view: str, query: str) -> int:
         """How many rows the view has; raises `Difference` unless Spark gives the same ones."""
@@ -123,8 +133,7 @@ class Backwards(Reference):
     `lag` over rows that tie.
     """
 
-    def _ordered(self, rows: pa.Table) -> pa.Table:
-        return rows.take(list(reversed(range(rows.num_rows))))
+    _step = -1
 
 
 def compare(db: Database, view: str, query: str) -> int:

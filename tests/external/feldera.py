@@ -1,6 +1,6 @@
 """Feldera's Spark SQL cases: tables, rows, a view or a stack of views, and the result.
 
-    python -m tests.external.feldera [--limit 300] [--seed 7] [--minutes M] [--only window]
+    python -m tests.external.feldera [--limit N] [--seed 7] [--minutes M] [--only window]
 
 Its step tests come first, all of them (see `feldera_steps`), unless `--only` chooses others.
 
@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from tests.external.batches import Batches, Case, Expected, condition, stages_of, stored_rows, text
-from tests.external.compare import Difference, Row
+from tests.external.compare import FEW_TASKS, Difference, Row
 from tests.external.grouped import share, write_grouped
 from tests.external.material import absent, material
 from tests.external.outcomes import Outcome, Results
@@ -133,7 +133,8 @@ def prepared(fixture: Fixture, number: int) -> Prepared | str:
 def _plain_table(statement: str) -> str:
     """Without what says how it is stored; a VARCHAR of no length is a STRING to Spark."""
     statement = re.sub(r"\bVARCHAR\b(?!\s*\()", "STRING", statement, flags=re.IGNORECASE)
-    return re.sub(r"\)\s*(USING|PARTITIONED|TBLPROPERTIES|LOCATION)\b[^)]*$", ")", statement)
+    stored = r"\)\s*(USING|PARTITIONED|TBLPROPERTIES|LOCATION)\b.*$"
+    return re.sub(stored, ")", statement, flags=re.IGNORECASE | re.DOTALL)
 
 
 def _body(query: str, columns: str | None) -> str:
@@ -242,7 +243,7 @@ def _load(batches: Batches, made: Prepared) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.external.feldera")
-    parser.add_argument("--limit", type=int, default=300)
+    parser.add_argument("--limit", type=int, default=0, help="a sample of so many; 0 for all")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--minutes", type=float, help="begin nothing new after so many")
     parser.add_argument("--only", default="", help="cases whose name has this text")
@@ -256,9 +257,9 @@ def main() -> None:
 
     tests = [test for test in read_tests(place) if asked.only in test.name]
     every = [f for f in read_fixtures(place / "spark_sql_fixtures") if asked.only in f.name]
-    chosen = sampled(every, asked.limit, random.Random(asked.seed))
+    chosen = sampled(every, asked.limit or len(every), random.Random(asked.seed))
     settings = {"spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "UTC"}
-    session = local_session(**settings, **{"spark.ui.enabled": "false"})
+    session = local_session(**settings, **FEW_TASKS, **{"spark.ui.enabled": "false"})
     results = Results(SUITE, ABOUT)
     with tempfile.TemporaryDirectory(prefix="rekindle-feldera-") as scratch:
         steps = replay_steps(session, Path(scratch), tests, results, until=until)

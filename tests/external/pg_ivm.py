@@ -28,7 +28,7 @@ import rekindle
 from rekindle.errors import UndeterminedError, UnsupportedError
 from rekindle.runtime.database import Database
 from tests.external.batches import Batches, Case, Contents, condition, stages_of, text
-from tests.external.compare import TINY, Difference, Reference, Row, rows_of
+from tests.external.compare import FEW_TASKS, TINY, Difference, Reference, Row, rows_of
 from tests.external.grouped import write_grouped
 from tests.external.material import absent, material
 from tests.external.outcomes import Outcome, Results
@@ -294,7 +294,7 @@ def main() -> None:
         all_batches.append(Batches(db, results))
         return all_batches[-1]
 
-    session = local_session(**{"spark.ui.enabled": "false"})
+    session = local_session(**FEW_TASKS, **{"spark.ui.enabled": "false"})
     for name in asked.files.split(","):
         with tempfile.TemporaryDirectory(prefix="rekindle-pg-") as scratch:
             transcript = place / "expected" / f"{name}.out"

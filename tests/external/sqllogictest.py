@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from tests.external.batches import Batches, Case, Expected, condition, stages_of
-from tests.external.compare import Difference, Row, reads
+from tests.external.compare import FEW_TASKS, Difference, Row, reads
 from tests.external.grouped import share, write_grouped
 from tests.external.material import absent, material
 from tests.external.outcomes import Outcome, Results
@@ -314,7 +314,8 @@ def main() -> None:
     every = every_segment(place / "full", files)
     there_are = sum(len(segment.queries) for segments in every for segment in segments)
     segments = chosen_segments(every, asked.limit, chance)
-    session = local_session(**{"spark.sql.ansi.enabled": "false", "spark.ui.enabled": "false"})
+    settings = {"spark.sql.ansi.enabled": "false", "spark.ui.enabled": "false"}
+    session = local_session(**settings, **FEW_TASKS)
     with tempfile.TemporaryDirectory(prefix="rekindle-slt-") as scratch:
         batches = replay(session, Path(scratch), segments, asked.seed, until=until)
     print(batches.results.summary)

@@ -174,7 +174,7 @@ def test_recorded_values_are_those_of_a_hash() -> None:
 
 
 def test_names_of_a_case_are_its_own() -> None:
-    text = "CREATE TABLE t (a INT) USING parquet;\n"
+    text = "CREATE TABLE t (a INT) USING parquet PARTITIONED BY (a);\n"
     stack = "CREATE VIEW v AS SELECT a FROM t;\nCREATE VIEW w AS SELECT * FROM v WHERE a > 1;"
     made = feldera.prepared(feldera.Fixture("f", text, "INSERT INTO t VALUES (1);", stack, ""), 7)
     assert isinstance(made, feldera.Prepared)

@@ -33,6 +33,16 @@ def _query(functions: str, over: str, *frames: str) -> str:
     return f"SELECT k, o, n, x, y, z, {', '.join(items)} FROM t"
 
 
+def _picked(frame: str) -> str:
+    """Functions that pick rows; what is shown does not depend on which level row comes first."""
+    over = LEVEL.format(frame)
+    return (
+        f"SELECT k, o, n, sort_array(collect_list(x) OVER {over}) AS l, "
+        f"nth_value(o, 2) OVER {over} AS s, last_value(o) OVER {over} AS e, "
+        f"first_value(o) OVER {over} AS b FROM t"
+    )
+
+
 VIEWS = {
     "near rows": _query(
         "avg(y); collect_list(x)",
@@ -57,6 +67,8 @@ VIEWS = {
     "running values": _query(
         "sum(x); sum(z); avg(x); count(*); min(z); rank(); dense_rank(); bool_and(x > 1)", LEVEL, ""
     ),
+    "picked near values": _picked("RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING"),
+    "picked so far": _picked(""),
     "numbers": _query("row_number(); lag(x)", TOTAL, ""),
     "one partition": _query("sum(x); rank()", "(ORDER BY o NULLS LAST {})", ""),
     "whole": _query("ntile(2); row_number(); lag(x)", TOTAL, ""),
@@ -67,6 +79,8 @@ EXTENTS: dict[str, list[type[Extent] | None]] = {
     "near values": [Near],
     "running rows": [Onwards],
     "running values": [Onwards],
+    "picked near values": [Near],
+    "picked so far": [None, Onwards],
     "numbers": [Onwards, Near],
     "one partition": [Onwards],
     "whole": [None],
@@ -293,6 +307,31 @@ def test_frames_of_time(db: Database) -> None:
     _agree(db)
     db.sql("DELETE FROM e WHERE x IN (0, 25, 71)")
     _agree(db)
+
+
+@pytest.mark.parametrize("placement", ["inline", "spark"])
+def test_level_rows_of_a_frame_of_values_stay_together(db: Database, placement: str) -> None:
+    """They see the same rows, and of these the remaining columns say which is the last."""
+    db.sql(SPEND)
+    db.place(placement)
+    over = "OVER (PARTITION BY k ORDER BY o DESC"
+    near = "RANGE BETWEEN CURRENT ROW AND 1 FOLLOWING"
+    db.create_view(
+        "v",
+        f"SELECT o, x, last_value(x) {over}) AS e, nth_value(x, 2) {over} {near}) AS s, "
+        f"first_value(x) {over}) AS b, collect_list(x) {over} {near}) AS l FROM t",
+    )
+    db.sql("INSERT INTO t VALUES (1, 1, 5), (1, 2, 4), (1, 2, 3), (1, 2, 9)")
+    assert sorted(map(tuple, db.table("v").collect())) == [
+        (1, 5, 5, None, 3, [5]),
+        *((2, x, 9, 4, 3, [3, 4, 9, 5]) for x in (3, 4, 9)),
+    ]
+    db.sql("DELETE FROM t WHERE x = 9")
+    db.sql("INSERT INTO t VALUES (1, 1, 1)")
+    assert sorted(map(tuple, db.table("v").collect())) == [
+        *((1, x, 5, 5, 3, [1, 5]) for x in (1, 5)),
+        *((2, x, 4, 4, 3, [3, 4, 1, 5]) for x in (3, 4)),
+    ]
 
 
 def test_equal_rows_have_places(db: Database) -> None:

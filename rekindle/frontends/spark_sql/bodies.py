@@ -36,6 +36,16 @@ class CatalystWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class CatalystPicking(CatalystWindow):
+    """The same for functions that pick rows from frames in which level rows belong together.
+
+    `total` is an order that goes on from `order` and says which of two level rows comes first.
+    """
+
+    total: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CatalystRunning(CatalystWindow):
     """The same for functions whose value on a row follows from the row before it.
 
@@ -78,6 +88,21 @@ def window(
         expressions=tuple(expressions),
         order=tuple(order),
         inputs=tuple(inputs),
+    )
+
+
+def picking(
+    catalyst: Catalyst, window_: CatalystWindow, total: Sequence[JavaObject]
+) -> CatalystPicking:
+    """A window whose functions see level rows in the order `total`."""
+    return CatalystPicking(
+        text="picking " + window_.text + _identity(catalyst, total, window_.inputs),
+        schema=window_.schema,
+        display=window_.display,
+        expressions=window_.expressions,
+        order=window_.order,
+        inputs=window_.inputs,
+        total=tuple(total),
     )
 
 

@@ -3,7 +3,8 @@
 Where an order leaves rows level, Spark may take any of them first. A view must be a function of
 its tables, so here the remaining columns decide: they are added to the order wherever a result
 could depend on which of two level rows comes first, and never where they must count as level
-(rank, RANGE frames).
+(rank, RANGE frames). A function that picks rows from a RANGE frame needs both: its frame is that of
+the order as written, and the rows are put into the total order first.
 
 A limit reads the beginning of an ordered trace: its order is Spark's own 64-bit sort prefix of the
 first sort expression, and rows that the prefix leaves level are sorted by Spark in full.
@@ -245,9 +246,9 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
         translator.refuse_inner(result)
     expressions, around = _apart(translator.catalyst, results)
     total = total_order(translator.catalyst, order, child.attributes)
-    parts: list[_Part] = []
+    parts = _picking(expressions, order, total)
     for ties, used in ((Distance.VALUES, order), (Distance.ROWS, total)):
-        group = [e for e in expressions if _sees_ties(e) is (ties is Distance.ROWS)]
+        group = [e for e in expressions if _ties(e) is ties]
         if limited and group:
             parts.append(_Part(group, used, ties, int(below.limit())))
         elif group:
@@ -281,6 +282,20 @@ class _Part:
     order: list[JavaObject]
     ties: Distance
     sight: Sight | int | None
+    total: tuple[JavaObject, ...] = ()
+    """The order of the rows, where that is not the one of the frames."""
+
+
+def _picking(
+    expressions: Sequence[JavaObject], order: list[JavaObject], total: Sequence[JavaObject]
+) -> list[_Part]:
+    """The functions that pick rows from frames of values."""
+    group = [e for e in expressions if _ties(e) is None]
+    found = extents.parts(group, order, Distance.VALUES)
+    if any(sight is Running.RUNNING for _, sight in found):
+        # Level rows would have to be told apart by the row before them.
+        found = [(group, None)]
+    return [_Part(e, order, Distance.VALUES, sight, tuple(total)) for e, sight in found]
 
 
 def _windowed(
@@ -299,6 +314,8 @@ def _windowed(
             extent = Onwards(place, len(attributes) + made.rows)
             named = made.named
     body = bodies.window(catalyst, named, part.order, attributes)
+    if part.total:
+        body = bodies.picking(catalyst, body, part.total)
     if part.sight is Running.RUNNING:
         body = bodies.running(body, len(part.named), made.moment, made.going_on)
     return Translated(
@@ -340,17 +357,33 @@ def _is_limit_of(group_limit: JavaObject, plan: JavaObject) -> bool:
     )
 
 
-def _sees_ties(named: JavaObject) -> bool:
-    """Can the value depend on which of two level rows comes first?"""
-    expression = named.child()
-    function = expression.windowFunction()
-    if simple_name(function) == "AggregateExpression":
-        function = function.aggregateFunction()
+def _ties(named: JavaObject) -> Distance | None:
+    """Whether level rows are told apart, or count as one; None: by the function, not its frame."""
+    function = extents.function_of(named.child())
     if simple_name(function) in _PEERS:
+        return Distance.VALUES
+    frame = named.child().windowSpec().frameSpecification()
+    if simple_name(frame.frameType()) != "RangeFrame":
+        return Distance.ROWS
+    if simple_name(function) not in _PICKING:
+        return Distance.VALUES
+    return Distance.ROWS if _picks_an_end(function, frame) else None
+
+
+def _picks_an_end(function: JavaObject, frame: JavaObject) -> bool:
+    """Does it pick the same row of the partition wherever a frame cuts level rows?"""
+    starts = simple_name(frame.lower()) == "UnboundedPreceding"
+    ends = simple_name(frame.upper()) == "UnboundedFollowing"
+    if starts and ends:
+        return True
+    if simple_name(frame.upper() if starts else frame.lower()) != "CurrentRow":
         return False
-    frame = expression.windowSpec().frameSpecification()
-    is_range = simple_name(frame.frameType()) == "RangeFrame"
-    return not is_range or simple_name(function) in _PICKING
+    match simple_name(function):
+        case "First":
+            return starts and not function.ignoreNulls()
+        case "Last":
+            return ends and not function.ignoreNulls()
+    return False
 
 
 def _with_keys(

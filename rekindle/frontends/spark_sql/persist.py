@@ -19,6 +19,7 @@ from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.bodies import (
     CatalystAggregate,
+    CatalystPicking,
     CatalystRunning,
     CatalystTop,
     CatalystWindow,
@@ -45,6 +46,7 @@ _FORMS: Mapping[str, _Form] = {
     "evaluation": _Form(CatalystEvaluation, (), ("expressions", "results", "inputs")),
     "aggregate": _Form(CatalystAggregate, ("expression",), ("inputs",)),
     "window": _Form(CatalystWindow, (), ("expressions", "order", "inputs")),
+    "picking": _Form(CatalystPicking, (), ("expressions", "order", "inputs", "total")),
     "running": _Form(CatalystRunning, ("moment",), ("expressions", "order", "inputs", "going_on")),
     "top": _Form(CatalystTop, ("rank",), ("order", "inputs")),
 }
