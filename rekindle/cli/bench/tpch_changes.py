@@ -148,7 +148,14 @@ class ChangeStream:
         others = self._chosen("customer", len(models)).column("c_custkey").to_numpy()
         others = np.resize(others, len(models))
         moved = self._random.random(len(models)) < 0.1
-        models = _with(models, o_orderkey=new, o_custkey=np.where(moved, others, customers))
+        # A price of its own: of orders that tie at a limit (query 18) Spark may show any.
+        prices = _hundredths(models, "o_totalprice") + self._random.integers(1, 10_000, len(models))
+        models = _with(
+            models,
+            o_orderkey=new,
+            o_custkey=np.where(moved, others, customers),
+            o_totalprice=decimals(prices),
+        )
         lines = _with(lines, l_orderkey=renamed)
         for name, rows in (("orders", models), ("lineitem", lines)):
             batch.inserted[name] = rows
