@@ -116,7 +116,7 @@ class Replay:
             return
         try:
             require_recorded(rows_of(self.db.sql(sql)), record)
-        except (AnalysisException, ParseException):
+        except (AnalysisException, ParseException, StatementError):
             return
         except Difference as error:
             self.tally.disagreeing[where] = str(error)
