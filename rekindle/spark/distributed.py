@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
 from typing import TypeAlias, assert_never
@@ -108,7 +109,8 @@ class DistributedStep:
         """Write the change of a table, given as `_weight` and columns, as a run."""
         stages = self._plans.columnar(node, Branch(node.id, node.schema))
         if stages is not None:
-            return self._write(node, frame, partial(through, stages), examine)
+            with suppress(EvaluationError):  # Spark hashes NULL lists, for one.
+                return self._write(node, frame, partial(_through, stages, 1, None), examine)
         prepared = self._frames.apply(frame, self._plans.lowering.preparation(node))
         return self._write(node, prepared, examine=examine)
 
@@ -572,8 +574,15 @@ def _through(
     last: Callable[[pa.Table], pa.Table] | None,
     table: pa.Table,
 ) -> pa.Table:
-    """A table through the stages of a branch and what its node does first."""
-    rows = through(stages, table)
+    """A table through the stages of a branch and what its node does first.
+
+    An expression that fails on Arrow columns is an `EvaluationError`: Spark, asked next, has a
+    better one, or a result.
+    """
+    try:
+        rows = through(stages, table)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise EvaluationError(str(error).splitlines()[0]) from error
     if sign < 0:
         rows = rows.set_column(0, WEIGHT, pc.negate(rows.column(WEIGHT)))
     return rows if last is None else last(rows)

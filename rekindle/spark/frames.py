@@ -176,14 +176,8 @@ class Frames:
         self, parts: Sequence[Tasks], layout: TraceLayout, store: Store, prefix: str
     ) -> Run:
         """What tasks give sorted by key, consolidated and written as a run, without the JVM."""
-        try:
-            runs = self._runs(self.of_tasks(sorting(parts, layout, store, prefix)))
-        except EvaluationError:
-            # Spark is asked next, and may have a result: what was written is in nobody's way.
-            written = store.list(prefix.rpartition("/")[0])
-            store.delete(path for path in written if path.startswith(prefix))
-            raise
-        return self._merged(runs, layout, store, prefix, iter)
+        tasks = self.of_tasks(sorting(parts, layout, store, prefix))
+        return self._merged(self._sorted(tasks, store, prefix), layout, store, prefix, iter)
 
     def write_frame(
         self,
@@ -203,7 +197,18 @@ class Frames:
                 yield from run.to_batches()
 
         written = frame.mapInArrow(write, spark_schema(RUNS))
-        return self._merged(self._runs(written), layout, store, prefix, examine)
+        runs = self._sorted(written, store, prefix)
+        return self._merged(runs, layout, store, prefix, examine)
+
+    def _sorted(self, frame: DataFrame, store: Store, prefix: str) -> list[Run]:
+        """The runs that tasks sorted; of tasks that failed, nothing is left behind."""
+        try:
+            return self._runs(frame)
+        except EvaluationError:
+            # Spark may be asked next, and have a result: what was written is in nobody's way.
+            written = store.list(prefix.rpartition("/")[0])
+            store.delete(path for path in written if path.startswith(prefix))
+            raise
 
     def _merged(
         self,

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rekindle.errors import EvaluationError
 from rekindle.traces.chunks import sorted_chunks
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import KeyRange, key_ranges
@@ -70,19 +69,12 @@ def over_ranges(kernel: PartitionKernel, schema: pa.Schema, partitions: int) -> 
 
 
 def sorting(parts: Sequence[Tasks], layout: TraceLayout, store: Store, prefix: str) -> Tasks:
-    """Tasks that write the tables of others as sorted runs and give the runs as text.
-
-    An expression that fails on Arrow columns is an `EvaluationError`: Spark, asked next, has a
-    better one.
-    """
+    """Tasks that write the tables of others as sorted runs and give the runs as text."""
     work = [(part.task, number) for part in parts for number in range(part.count)]
 
     def sort(number: int) -> Iterator[pa.Table]:
         task, part = work[number]
-        try:
-            yield from sorted_runs(task(part), layout, store, prefix)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise EvaluationError(str(error).splitlines()[0]) from error
+        return sorted_runs(task(part), layout, store, prefix)
 
     return Tasks(sort, RUNS, len(work))
 
