@@ -131,9 +131,9 @@ def _noted(edits: list[Edit]) -> list[Edit]:
     return edits
 
 
-def _split_and_merged(spark: SparkSession, data: st.DataObject) -> None:
+def _split_and_merged(spark: SparkSession, data: st.DataObject, views: int = 4) -> None:
     """Law 3: one transaction, its parts apart, and its parts in another order."""
-    defined = _define(data, 2, 4)
+    defined = _define(data, 2, views)
     model = Model.empty(defined.specs)
     batches = [data.draw(changes.calls(model, 4), f"batch {i}") for i in range(3)]
     edits = _noted([edit for batch in batches for edit in batch])
@@ -166,9 +166,11 @@ def _by_table(edits: list[Edit]) -> list[list[Edit]]:
     return [[edit for edit in edits if edit.table == name] for name in names]
 
 
-def _placed(spark: SparkSession, data: st.DataObject, aims: Sequence[Aim] = ()) -> None:
+def _placed(
+    spark: SparkSession, data: st.DataObject, aims: Sequence[Aim] = (), views: int = 3
+) -> None:
     """Law 4: in the driver, on Spark, and on Spark with another number of partitions."""
-    defined = _define(data, 2, 3, aims)
+    defined = _define(data, 2, views, aims)
     model = Model.empty(defined.specs)
     loaded = _noted(data.draw(changes.calls(model, 6), "load"))
     steps = [loaded]
@@ -311,7 +313,7 @@ SHARES = {
 """How many examples of each law a campaign tries, beside those of `every_step`."""
 
 
-@settings(BOUNDED, max_examples=5)
+@settings(BOUNDED, max_examples=3)
 @given(data=st.data())
 def test_laws_after_every_step(spark: SparkSession, data: st.DataObject) -> None:
     _every_step(spark, data)
@@ -320,13 +322,13 @@ def test_laws_after_every_step(spark: SparkSession, data: st.DataObject) -> None
 @settings(BOUNDED, max_examples=2)
 @given(data=st.data())
 def test_any_split_and_order_gives_the_same(spark: SparkSession, data: st.DataObject) -> None:
-    _split_and_merged(spark, data)
+    _split_and_merged(spark, data, views=2)
 
 
 @FEW
 @given(data=st.data())
 def test_any_placement_gives_the_same(spark: SparkSession, data: st.DataObject) -> None:
-    _placed(spark, data)
+    _placed(spark, data, views=1)
 
 
 @pytest.mark.fuzz
