@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, integers, ranges, rows_at
+from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, integers, ranges
 from rekindle.traces.between import HIGHEST, LOWEST, Slices
 from rekindle.traces.consolidate import key_starts
+from rekindle.traces.packed import rows_at
 from rekindle.traces.reader import TraceReader
 
 BATCH_ROWS = 1_000_000

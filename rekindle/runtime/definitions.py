@@ -25,6 +25,8 @@ from rekindle.errors import DefinitionError, UnsupportedError
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolve
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.frontends.spark_sql.persist import dump, load
+from rekindle.frontends.spark_sql.subqueries import with_joined_subqueries
+from rekindle.frontends.spark_sql.ties import decided
 from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.choice import Policy
@@ -269,6 +271,13 @@ class Definitions:
         loop = entry.loop
         whole = Evaluation.of(self._catalyst, self._filled, contents, loop, marked)
         return whole.rows(loop.names[0], loop.limit, initial, step, {})
+
+    def without_ties(self, recomputation: DataFrame) -> DataFrame | None:
+        """A view's recomputation with ties taken as the view takes them; None if none are open."""
+        plan = self._catalyst.optimised(recomputation._jdf.queryExecution().analyzed())
+        joined = with_joined_subqueries(self._catalyst, plan)
+        again = decided(self._catalyst, joined)
+        return None if again.equals(joined) else self._catalyst.dataframe(again)
 
     def _filled(self, marked: JavaObject, contents: Callable[[str], DataFrame]) -> DataFrame:
         """A plan with markers, over the rows that they stand for."""

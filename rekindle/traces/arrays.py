@@ -6,7 +6,6 @@ kernel works on views of them. Payload columns stay opaque Arrow and only move b
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,6 @@ KEY = "_key"
 IDENTITY = ("_id0", "_id1")
 WEIGHT = "_weight"
 
-_BLOCK_ROWS = 2048
-_THREADS = 8
-_GATHERING = ThreadPoolExecutor(_THREADS, "rekindle-gather")
 
 
 def single_chunk(column: Any) -> Any:
@@ -52,18 +48,6 @@ def identity_columns(table: Any) -> tuple[Int64s, Int64s, Int64s]:
 def take(column: Any, indices: Int64s) -> Any:
     """The column's rows at `indices`, as one array."""
     return single_chunk(column).take(pa.array(indices))
-
-
-def rows_at(table: Any, indices: Int64s) -> Any:
-    """The table's rows at `indices`; many are gathered side by side.
-
-    Rows of a mapped file that is not in memory are waited for, one page after the other: in
-    several threads the disk is asked for several at once.
-    """
-    if len(indices) < 2 * _BLOCK_ROWS:
-        return table.take(pa.array(indices))
-    blocks = np.array_split(indices, min(_THREADS, len(indices) // _BLOCK_ROWS))
-    return pa.concat_tables(_GATHERING.map(lambda block: table.take(pa.array(block)), blocks))
 
 
 def ranges(starts: Int64s, counts: Int64s) -> Int64s:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from rekindle.traces.arrays import IDENTITY, WEIGHT, Int64s, identity_columns, integers
 from rekindle.traces.consolidate import consolidate
+from rekindle.traces.packed import rows_at
 from rekindle.traces.reader import TraceReader
 
 _MORE = 8
@@ -32,7 +33,7 @@ def first_rows(reader: TraceReader, keys: Int64s, count: int) -> Any:
         pieces = []
         horizon = np.full(len(keys), _END)
         for match, left in reader.leading(keys, limit):
-            pieces.append(match.table.take(pa.array(match.row)))
+            pieces.append(rows_at(match.table, match.row))
             _lower(horizon, match, left)
         rows = (
             consolidate(pa.concat_tables(pieces), reader.layout)

@@ -20,6 +20,7 @@ import xxhash
 
 from rekindle.errors import CorruptionError
 from rekindle.traces.arrays import KEY, Int64s
+from rekindle.traces.packed import with_weights
 from rekindle.traces.segment import Segment
 
 _T = TypeVar("_T")
@@ -38,6 +39,7 @@ class OpenSegment:
 
     `table` is for single rows anywhere, `in_order` for one row after the other: a large file is
     mapped twice, since the system reads ahead, by megabytes, wherever it may think that it should.
+    The payload may be `packed`: who takes rows unpacks them.
     """
 
     table: Any
@@ -79,10 +81,10 @@ class OpenSegments:
         data = map_file(segment)
         if not trusted:
             _verify(segment, data.in_order)
-        in_order = pa.ipc.open_file(data.in_order).read_all()
+        in_order = with_weights(pa.ipc.open_file(data.in_order).read_all())
         table = in_order
         if data.anywhere is not data.in_order:
-            table = pa.ipc.open_file(data.anywhere).read_all()
+            table = with_weights(pa.ipc.open_file(data.anywhere).read_all())
         opened = OpenSegment.of_table(table, in_order)
         self.trust(uri, segment, opened)
         return opened

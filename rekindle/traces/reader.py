@@ -20,7 +20,6 @@ from rekindle.traces.arrays import (
     identity_columns,
     integers,
     ranges,
-    rows_at,
 )
 from rekindle.traces.between import Slices
 from rekindle.traces.consolidate import (
@@ -31,6 +30,7 @@ from rekindle.traces.consolidate import (
     sorted_identity,
 )
 from rekindle.traces.layout import TraceLayout
+from rekindle.traces.packed import rows_at, unpacked
 from rekindle.traces.partition import ALL_KEYS, KeyRange
 from rekindle.traces.run_view import Beyond, Match, RunView, all_slices, cut
 from rekindle.traces.store import Store
@@ -150,17 +150,17 @@ class TraceReader:
     def scan(self, rows: int = SCAN_ROWS) -> Iterator[Any]:
         """Arranged tables of about `rows` rows or fewer, ascending, that together are the sum.
 
-        Without other runs to add, the rows of a run are given as slices, without a copy.
+        Without other runs to add, the rows of a run are given as they are stored.
         """
         if len(self._views) == 1:
             for piece in self._views[0].slices(*self.key_range):
                 for start in range(0, len(piece), rows):
-                    yield piece.slice(start, rows)
+                    yield unpacked(piece.slice(start, rows))
             return
         low, high = self.key_range
         while low < high:
             bound = cut(self._views, low, high, rows)
-            table = self._gather(all_slices(self._views, low, bound))
+            table = self._gather([*map(unpacked, all_slices(self._views, low, bound))])
             if len(table):
                 yield table
             low = bound

@@ -36,6 +36,7 @@ from pyarrow import fs
 from rekindle.errors import CorruptionError
 from rekindle.traces.arrays import KEY, growth, integers
 from rekindle.traces.opened import OPEN_SEGMENTS, Mapped, OpenSegment
+from rekindle.traces.packed import packed
 from rekindle.traces.segment import Run, Segment
 
 MAXIMUM_ROWS = 4_000_000
@@ -120,9 +121,10 @@ class Store:
         keys = table.column(KEY)
         low, high = int(keys[0].as_py()), int(keys[-1].as_py())
         table = table.combine_chunks()
-        if table.nbytes < _STREAMED_BYTES:
+        stored = packed(table)
+        if stored.nbytes < _STREAMED_BYTES:
             buffer = pa.BufferOutputStream()
-            _write_batches(buffer, table)
+            _write_batches(buffer, stored)
             data = buffer.getvalue()
             size, checksum = data.size, xxhash.xxh3_64_hexdigest(data)
             self._publish(path, lambda write: write(data), durability)
@@ -131,7 +133,7 @@ class Store:
 
             def stream(write: Callable[[Any], Any]) -> None:
                 sinks.append(_HashingSink(write))
-                _write_batches(pa.PythonFile(sinks[-1], mode="w"), table)
+                _write_batches(pa.PythonFile(sinks[-1], mode="w"), stored)
 
             self._publish(path, stream, durability)
             size, checksum = sinks[-1].size, sinks[-1].checksum

@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from rekindle.traces.consolidate import consolidate
 from rekindle.traces.layout import TraceLayout
+from rekindle.traces.packed import unpacked
 from rekindle.traces.partition import KEY_HIGH, KEY_LOW
 from rekindle.traces.run_view import RunView, all_slices, cut
 from rekindle.traces.segment import Run, Segment
@@ -237,6 +238,6 @@ def _continue(
     read = sum(len(piece) for piece in pieces)
     output = merge.output
     if pieces:
-        summed = consolidate(pa.concat_tables(pieces), layout)
+        summed = consolidate(pa.concat_tables(map(unpacked, pieces)), layout)
         output += store.write_run(summed, name, durability).segments
     return Merge(merge.inputs, output, bound, merge.done + read, max(0, merge.credit - read))

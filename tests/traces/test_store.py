@@ -11,8 +11,8 @@ import pytest
 
 from rekindle.errors import CorruptionError
 from rekindle.traces import Durability, Run, Segment, Store, run_of
-from rekindle.traces.arrays import rows_at
 from rekindle.traces.opened import OPEN_SEGMENTS
+from rekindle.traces.packed import rows_at
 from rekindle.traces.store import cut_between_keys
 from tests.traces.model import arranged, names
 

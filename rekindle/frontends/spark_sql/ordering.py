@@ -248,7 +248,7 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     total = total_order(translator.catalyst, order, child.attributes)
     parts = _picking(expressions, order, total)
     for ties, used in ((Distance.VALUES, order), (Distance.ROWS, total)):
-        group = [e for e in expressions if _ties(e) is ties]
+        group = [e for e in expressions if ties_of(e.child()) is ties]
         if limited and group:
             parts.append(_Part(group, used, ties, int(below.limit())))
         elif group:
@@ -290,7 +290,7 @@ def _picking(
     expressions: Sequence[JavaObject], order: list[JavaObject], total: Sequence[JavaObject]
 ) -> list[_Part]:
     """The functions that pick rows from frames of values."""
-    group = [e for e in expressions if _ties(e) is None]
+    group = [e for e in expressions if ties_of(e.child()) is None]
     found = extents.parts(group, order, Distance.VALUES)
     if any(sight is Running.RUNNING for _, sight in found):
         # Level rows would have to be told apart by the row before them.
@@ -357,12 +357,12 @@ def _is_limit_of(group_limit: JavaObject, plan: JavaObject) -> bool:
     )
 
 
-def _ties(named: JavaObject) -> Distance | None:
+def ties_of(call: JavaObject) -> Distance | None:
     """Whether level rows are told apart, or count as one; None: by the function, not its frame."""
-    function = extents.function_of(named.child())
+    function = extents.function_of(call)
     if simple_name(function) in _PEERS:
         return Distance.VALUES
-    frame = named.child().windowSpec().frameSpecification()
+    frame = call.windowSpec().frameSpecification()
     if simple_name(frame.frameType()) != "RangeFrame":
         return Distance.ROWS
     if simple_name(function) not in _PICKING:
