@@ -90,8 +90,8 @@ def compare(view: str, epoch: int, actual: DataFrame, expected: DataFrame) -> Ch
             detail=f"{len(surplus)} row(s) too many: {_shown(surplus)}; "
             f"{len(missing)} row(s) missing: {_shown(missing)}",
             hint="rows that differ in floating point numbers alone may be Spark's rounding, which "
-            "adds doubles one by one where Rekindle adds them exactly, and of rows that tie at a "
-            "LIMIT or in a window's order Spark takes any; anything else is a bug in "
+            "adds doubles one by one where Rekindle adds them exactly, and of rows that tie in the "
+            "order of a RANGE frame first_value and its like take any; anything else is a bug in "
             "Rekindle: please report it with the view's definition",
         )
     return CheckReport(view, total, epoch)

@@ -43,6 +43,7 @@ from rekindle.frontends.spark_sql.jvm import (
     type_text,
 )
 from rekindle.frontends.spark_sql.ordering import group_limit, limit, window
+from rekindle.frontends.spark_sql.raising import raised
 from rekindle.frontends.spark_sql.recursion import union_loop, union_loop_reference
 from rekindle.frontends.spark_sql.scalars import generator, scalar
 from rekindle.frontends.spark_sql.sessions import without_sessions
@@ -89,7 +90,7 @@ class Translator:
         """
         self.definitions, self.loops = {}, {}
         self.recursive = frozenset(recursive)
-        return self.translate(with_joined_subqueries(self.catalyst, plan))
+        return self.translate(raised(self.catalyst, with_joined_subqueries(self.catalyst, plan)))
 
     def translate(self, plan: JavaObject) -> Translated:
         """The term that denotes what the plan computes."""
