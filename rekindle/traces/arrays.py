@@ -22,7 +22,6 @@ IDENTITY = ("_id0", "_id1")
 WEIGHT = "_weight"
 
 
-
 def single_chunk(column: Any) -> Any:
     """The column as one `pa.Array`, whether it came from a table or from a record batch."""
     if isinstance(column, pa.ChunkedArray):

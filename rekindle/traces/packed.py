@@ -38,7 +38,8 @@ def packed(table: Any) -> Any:
     """The table as it is stored: itself, if it is small or nothing is gained."""
     if len(table) < PACKED_ROWS:
         return table
-    fields, columns = [], []
+    fields: list[Any] = []
+    columns: list[Any] = []
     about: dict[bytes, bytes] = {}
     for field, column in zip(table.schema, table.columns, strict=True):
         array = single_chunk(column)

@@ -45,8 +45,8 @@ LARGE_SETTINGS = {
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
 }
-"""For recomputations there: Spark merges partitions by their bytes, and where keys compress well the
-rows of one are so many then that sorting them runs out of memory (query 4)."""
+"""For recomputations there: Spark merges partitions by their bytes, and where keys compress well
+one has so many rows then that sorting them runs out of memory (query 4)."""
 _ABOUT_LARGE = (
     "at this scale recomputations and steps do not take turns, and views are not compared"
 )
