@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, single_chunk
+from rekindle.traces.paging import fetch
 
 PACKED_ROWS = 100_000
 """A file of fewer rows is stored as it is."""
@@ -91,6 +92,7 @@ def rows_at(table: Any, indices: Int64s) -> Any:
     Rows of a mapped file that is not in memory are waited for, one page after the other: in
     several threads the disk is asked for several at once.
     """
+    fetch(table, len(indices))
     if len(indices) < 2 * _BLOCK_ROWS:
         return unpacked(table.take(pa.array(indices)))
     blocks = np.array_split(indices, min(_THREADS, len(indices) // _BLOCK_ROWS))

@@ -31,6 +31,7 @@ from rekindle.traces.consolidate import (
 )
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.packed import rows_at, unpacked
+from rekindle.traces.paging import fetch
 from rekindle.traces.partition import ALL_KEYS, KeyRange
 from rekindle.traces.run_view import Beyond, Match, RunView, all_slices, cut
 from rekindle.traces.store import Store
@@ -136,6 +137,7 @@ class TraceReader:
         pieces = []
         for table, row, probe in self.matches(keys):
             if alone:
+                fetch(table, len(row), IDENTITY)
                 # Other rows may share the key by collision, or because the key is coarser.
                 same = (integers(table.column(IDENTITY[0]))[row] == id0[probe]) & (
                     integers(table.column(IDENTITY[1]))[row] == id1[probe]

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rekindle.traces.arrays import IDENTITY, WEIGHT, Booleans, Int64s, integers, ranges
+from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Booleans, Int64s, integers, ranges
 from rekindle.traces.between import Slices, bisect, bounds, key_bounds
 from rekindle.traces.opened import OpenSegment
+from rekindle.traces.paging import fetch
 from rekindle.traces.partition import ALL_KEYS, KeyRange, position
 from rekindle.traces.segment import Run, Segment
 from rekindle.traces.store import Store
@@ -148,7 +149,9 @@ class RunView:
             start = position(keys, max(low, part.low))
             end = position(keys, min(high, part.high + 1))
             if start < end:
-                yield part.open(), start, end
+                opened = part.open()
+                fetch(opened.table, end - start, (KEY,))
+                yield opened, start, end
 
     def slices(self, low: int, high: int) -> Iterator[Any]:
         """The rows with keys in [low, high) and in the view's range, without a copy."""

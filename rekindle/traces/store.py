@@ -16,8 +16,6 @@ file has several batches.
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 import secrets
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -37,6 +35,7 @@ from rekindle.errors import CorruptionError
 from rekindle.traces.arrays import KEY, growth, integers
 from rekindle.traces.opened import OPEN_SEGMENTS, Mapped, OpenSegment
 from rekindle.traces.packed import packed
+from rekindle.traces.paging import advise_random
 from rekindle.traces.segment import Run, Segment
 
 MAXIMUM_ROWS = 4_000_000
@@ -300,18 +299,6 @@ def cut_between_keys(keys: Any, limit: int) -> Sequence[int]:
             break
         cuts.append(cut)
     return [*cuts, len(keys)]
-
-
-def advise_random(mapped: Any) -> None:
-    """Tell the system not to read ahead in a mapped file; a system that cannot be told does."""
-    advice = getattr(mmap, "MADV_RANDOM", None)
-    if advice is not None and mapped.address % mmap.PAGESIZE == 0:
-        _libc().madvise(ctypes.c_void_p(mapped.address), ctypes.c_size_t(mapped.size), advice)
-
-
-@cache
-def _libc() -> Any:
-    return ctypes.CDLL(None)
 
 
 def _corrupt(segment: Segment, what: str, detail: str) -> CorruptionError:
