@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
@@ -273,11 +274,17 @@ class Definitions:
         return whole.rows(loop.names[0], loop.limit, initial, step, {})
 
     def without_ties(self, recomputation: DataFrame) -> DataFrame | None:
-        """A view's recomputation with ties taken as the view takes them; None if none are open."""
+        """A view's recomputation with ties taken as the view does; None if that changes nothing."""
         plan = self._catalyst.optimised(recomputation._jdf.queryExecution().analyzed())
         joined = with_joined_subqueries(self._catalyst, plan)
         again = decided(self._catalyst, joined)
-        return None if again.equals(joined) else self._catalyst.dataframe(again)
+        if again.equals(joined):
+            return None
+        try:
+            return self._catalyst.dataframe(again)
+        except (AnalysisException, Py4JJavaError):
+            # Not every optimised plan can be analysed again; the difference stands as it was.
+            return None
 
     def _filled(self, marked: JavaObject, contents: Callable[[str], DataFrame]) -> DataFrame:
         """A plan with markers, over the rows that they stand for."""

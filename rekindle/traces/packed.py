@@ -55,7 +55,7 @@ def packed(table: Any) -> Any:
             meant = str(field.type).encode()
             fields.append(pa.field(field.name, stored.type, field.nullable, {_MEANT: meant}))
             columns.append(stored)
-    if not about and all(field.metadata is None for field in fields):
+    if not about and not any(map(_is_packed, fields)):
         return table
     schema = pa.schema(fields, {_PACKED: b"", **about})
     return pa.Table.from_arrays(columns, schema=schema)
@@ -76,7 +76,7 @@ def unpacked(table: Any) -> Any:
     if schema.metadata is None or _PACKED not in schema.metadata:
         return table
     columns = [
-        column if field.metadata is None else _meant(single_chunk(column), field.metadata[_MEANT])
+        _meant(single_chunk(column), field.metadata[_MEANT]) if _is_packed(field) else column
         for field, column in zip(schema, table.columns, strict=True)
     ]
     names = [
@@ -98,6 +98,10 @@ def rows_at(table: Any, indices: Int64s) -> Any:
     blocks = np.array_split(indices, min(_THREADS, len(indices) // _BLOCK_ROWS))
     taken = _GATHERING.map(lambda block: unpacked(table.take(pa.array(block))), blocks)
     return pa.concat_tables(taken)
+
+
+def _is_packed(field: Any) -> bool:
+    return field.metadata is not None and _MEANT in field.metadata
 
 
 def _are_one(array: Any) -> bool:

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from rekindle.traces.arrays import single_chunk
-
 LARGE_ROWS = 100_000
 """A table of fewer rows is not worth a question, nor is a buffer of fewer bytes."""
 SCATTERED = 16
@@ -37,7 +35,7 @@ def fetch(table: Any, rows: int, names: Sequence[str] | None = None) -> None:
     if len(table) < LARGE_ROWS:
         return
     for column in table.columns if names is None else map(table.column, names):
-        for buffer in single_chunk(column).buffers():
+        for buffer in (buffer for chunk in column.chunks for buffer in chunk.buffers()):
             if (
                 buffer is not None
                 and buffer.size >= LARGE_ROWS

@@ -50,6 +50,22 @@ def test_views_with_raised_joins_equal_their_recomputation(lines: Database, name
         lines.check("v")
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT o.n, d.b FROM (SELECT x.k, 10 / x.s AS b FROM l x WHERE {EXISTS}) d "
+        "JOIN o ON d.k = o.k",
+        f"SELECT o.n FROM (SELECT * FROM l x WHERE {EXISTS}) d "
+        "JOIN o ON d.k = o.k AND 10 / d.s > o.n",
+    ],
+)
+def test_rows_that_exists_drops_reach_nothing_that_can_fail(lines: Database, query: str) -> None:
+    lines.create_view("v", query)
+    lines.sql("INSERT INTO o VALUES (1, 5), (2, 1)")
+    lines.sql("INSERT INTO l VALUES (1, 0, true), (2, 1, true), (2, 2, true)")
+    lines.check("v")
+
+
 def test_what_is_kept_are_rows_after_the_joins(lines: Database) -> None:
     lines.create_view("v", QUERIES["both"] + " AND o.n = 1")
     lines.sql("INSERT INTO o VALUES (1, 1)")

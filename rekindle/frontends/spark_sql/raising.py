@@ -4,6 +4,8 @@ Catalyst pushes EXISTS and NOT EXISTS down to the table that they are about. Wit
 that is well: what is kept of such a join are keys. One that also compares (`x.s <> y.s`) keeps the
 pairs of the rows of its left side, so here it comes after the inner joins, when these and their
 filters have left fewer rows. Both commute: whether a row is kept does not depend on its partners.
+But rows that the semi join would have dropped reach what it is raised above, so that must not be
+able to fail on them: columns and comparisons, nothing computed.
 """
 
 from __future__ import annotations
@@ -15,6 +17,10 @@ from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option
 _INNER = ("Inner", "Cross")
 _HALF = ("LeftSemi", "LeftAnti")
 _EQUAL = ("EqualTo", "EqualNullSafe")
+_HARMLESS = (
+    *("AttributeReference", "Literal", "Alias", "And", "Or", "Not", "IsNull", "IsNotNull"),
+    *(*_EQUAL, "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"),
+)
 _PRUNING = "org.apache.spark.sql.catalyst.optimizer.ColumnPruning"
 
 
@@ -29,7 +35,8 @@ def _raised(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     below = [_raised(catalyst, child) for child in children]
     if any(new is not old for new, old in zip(below, children, strict=True)):
         plan = plan.withNewChildren(catalyst.seq(below))
-    if not _is_join(plan, _INNER):
+    condition = option(plan.condition()) if _is_join(plan, _INNER) else None
+    if condition is None or not _is_harmless(condition):
         return plan
     left, right = (_lifted(catalyst, side) for side in (plan.left(), plan.right()))
     lifted = [*left[1], *right[1]]
@@ -48,7 +55,7 @@ def _lifted(catalyst: Catalyst, plan: JavaObject) -> tuple[JavaObject, list[Java
     if _is_join(plan, _HALF) and _compares(plan):
         below, lifted = _lifted(catalyst, plan.left())
         return below, [*lifted, plan]
-    if simple_name(plan) != "Project":
+    if simple_name(plan) != "Project" or not all(map(_is_harmless, items(plan.projectList()))):
         return plan, []
     below, lifted = _lifted(catalyst, plan.child())
     if not lifted:
@@ -65,6 +72,12 @@ def _lifted(catalyst: Catalyst, plan: JavaObject) -> tuple[JavaObject, list[Java
 
 def _is_join(plan: JavaObject, kinds: Sequence[str]) -> bool:
     return simple_name(plan) == "Join" and simple_name(plan.joinType()) in kinds
+
+
+def _is_harmless(expression: JavaObject) -> bool:
+    return simple_name(expression) in _HARMLESS and all(
+        map(_is_harmless, items(expression.children()))
+    )
 
 
 def _compares(half: JavaObject) -> bool:
