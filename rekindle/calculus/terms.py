@@ -236,12 +236,14 @@ class Range:
 
     All three are bigints that are never NULL: `place` of a row that is looked for, `low` and `high`
     of the row that it is looked for by. A pair on which the join's residual is true has
-    low ≤ place ≤ high. The converse need not hold.
+    low ≤ place ≤ high. The converse need not hold. If the range `decides`, the residual is the same
+    for all pairs of a row at `place` with rows for which low < place < high.
     """
 
     place: Scalar
     low: Scalar | None
     high: Scalar | None
+    decides: bool = False
 
     @property
     def ends(self) -> tuple[Scalar, ...]:

@@ -28,7 +28,7 @@ The inputs of `triggered` are its meaning, that many leaves, and then its trigge
 
     CONDITION  always [on SCALAR = SCALAR, ...] [where SCALAR] [left SCALAR] [right SCALAR] [BAND]
     BAND       [find left SCALAR ENDS] [find right SCALAR ENDS]
-    ENDS       [from SCALAR] [to SCALAR]
+    ENDS       [from SCALAR] [to SCALAR] [decides]
     EXTENT     first COUNT of POSITION | near COUNT COUNT rows of POSITION
                | near COUNT COUNT values of POSITION | onwards of POSITION counted by POSITION
     BODY       measures (NAME: TYPE, ...) compute MEASURE, ... | body @0
@@ -239,6 +239,7 @@ class _Printer:
             f"find {side} {self.scalar(range_.place)}",
             self.optional("from", range_.low),
             self.optional("to", range_.high),
+            "decides" if range_.decides else "",
         )
 
     def body(self, body: Body) -> str:
@@ -521,7 +522,9 @@ class _Line:
     def range(self, side: str) -> Range | None:
         if not self.accept(f"find {side}"):
             return None
-        return Range(self.scalar(), self.optional("from"), self.optional("to"))
+        return Range(
+            self.scalar(), self.optional("from"), self.optional("to"), self.accept("decides")
+        )
 
     def conditions(self) -> tuple[Condition, ...]:
         found = [self.condition()]

@@ -52,7 +52,7 @@ from rekindle.circuit.nodes import (
     fingerprint,
     is_arranged_by,
 )
-from rekindle.circuit.ranges import Index, index_of, lookup_of, worthwhile
+from rekindle.circuit.ranges import Index, index_of, lookup_of, other, worthwhile
 from rekindle.circuit.stages import (
     Branch,
     Finish,
@@ -325,7 +325,8 @@ class Circuit:
         ours, theirs = self._indexes(applied)
         both = (left, ours), (right, theirs)
         (change, index), (against, held) = both if side is Side.LEFT else reversed(both)
-        lookup = lookup_of(join, side, self._ranges(applied))
+        ranges = self._ranges(applied)
+        lookup = lookup_of(join, side, ranges)
         match against:
             case Delay():
                 moment, kept = Moment.BEFORE, self._indexed(_integrand(against), held.stored)
@@ -343,7 +344,14 @@ class Circuit:
             left_width=len(join.left.schema),
             lookup=lookup,
         )
-        match_ = Match(join.left_keys, join.right_keys, join.residual, len(join.left.schema))
+        range_ = ranges.get(other(side))
+        match_ = Match(
+            join.left_keys,
+            join.right_keys,
+            join.residual,
+            len(join.left.schema),
+            decides=range_ is not None and range_.decides,
+        )
         branch = Branch(self._add(node), join.schema)
         if join.left_keys or join.residual is not None:
             branch = branch.then(match_)

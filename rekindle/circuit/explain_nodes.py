@@ -10,7 +10,7 @@ and is shown as recomputed; where the work of a step nevertheless follows the si
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -35,7 +35,7 @@ from rekindle.circuit.nodes import (
     Variable,
     View,
 )
-from rekindle.circuit.ranges import MARK
+from rekindle.circuit.ranges import MARK, branches_of, told_apart
 from rekindle.circuit.stages import Branch, Generate, LinearForm, Project, Where
 
 
@@ -203,9 +203,11 @@ class _Describer:
     _readers: Mapping[str, tuple[str, ...]] = field(init=False)
     _views: Mapping[str, tuple[str, ...]] = field(init=False)
     _halves: Mapping[tuple[str, str, Moment, Side], str] = field(init=False)
+    _branches: Mapping[str, Sequence[Branch]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._readers = self.circuit.readers()
+        self._branches = branches_of(self.circuit.nodes.values())
         self._views = _views_over(self.circuit)
         self._halves = {
             (node.change, node.against, node.moment, node.change_side): node.id
@@ -424,6 +426,10 @@ class _Describer:
         for word, column in (("from", node.lookup.low), ("to", node.lookup.high)):
             if column is not None:
                 words += f" {word} {_mark(change, column)}"
+        apart = told_apart(node, self._branches.get(node.id, ()))
+        width = node.widths[0 if node.change_side is Side.LEFT else 1]
+        if apart is not None and len(apart) < width:
+            words += "; rows that are not told apart have their ranges added up first"
         return words
 
     def reference(self, key: str) -> str:

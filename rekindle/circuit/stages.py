@@ -82,13 +82,15 @@ class Generate:
 class Match:
     """Keep the pairs whose keys really are equal and that satisfy the join's own condition.
 
-    The kernel pairs rows by the hash of their keys; this stage makes the join exact.
+    The kernel pairs rows by the hash of their keys; this stage makes the join exact. Where pairs
+    were found by a range, it may be one that `decides` the residual (`terms.Range`).
     """
 
     left_keys: tuple[Scalar, ...]
     right_keys: tuple[Scalar, ...]
     residual: Scalar | None
     left_width: int
+    decides: bool = False
 
     @property
     def text(self) -> str:

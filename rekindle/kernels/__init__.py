@@ -20,8 +20,9 @@ from rekindle.kernels.aggregate import (
 )
 from rekindle.kernels.arrange import arrange
 from rekindle.kernels.distinct import distinct_change
-from rekindle.kernels.join import ChangeSide, Meeting, Span, join_batches, join_change
+from rekindle.kernels.join import ChangeSide, Meeting, join_batches, join_change
 from rekindle.kernels.moments import Comoments, Moments
+from rekindle.kernels.spans import Span
 from rekindle.kernels.sums import (
     AverageDecimal,
     AverageDouble,

@@ -9,12 +9,13 @@ consolidated. A hot key multiplies, so `join_batches` bounds the rows of each ou
 holds besides is the row numbers of one segment's matches.
 
 Where the trace is ordered, a row of the change may meet only a range of its key's rows (`Span`),
-which binary search finds; the caller re-checks the condition that the range was made from.
+which binary search finds; the caller re-checks the condition that the range was made from. What of
+the ranges cancels out is not looked up (`kernels.spans`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -22,8 +23,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rekindle.kernels.spans import Span
 from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, integers, ranges
-from rekindle.traces.between import HIGHEST, LOWEST, Slices
 from rekindle.traces.consolidate import key_starts
 from rekindle.traces.packed import rows_at
 from rekindle.traces.reader import TraceReader
@@ -36,18 +37,6 @@ class ChangeSide(Enum):
 
     LEFT = "l"
     RIGHT = "r"
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Which rows of its key a row of the change meets: those from `low` to `high` in order.
-
-    Both are bigint columns of the change; an end without a column is open. The rows that stand at
-    the very last place have none of their own and are met by every row.
-    """
-
-    low: str | None
-    high: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +99,8 @@ class Meeting:
         found = _by_key(change, reader, rows)
         if self.span is not None:
             found = _by_range(change, reader, self.span, rows)
-        for in_change, table, in_trace in found:
-            weights = (
-                integers(change.column(WEIGHT))[in_change]
-                * integers(table.column(WEIGHT))[in_trace]
-            )
+        for in_change, weight, table, in_trace in found:
+            weights = weight * integers(table.column(WEIGHT))[in_trace]
             gathered = {
                 True: rows_at(change.select([name for mine, name in columns if mine]), in_change),
                 False: rows_at(table.select([n for mine, n in columns if not mine]), in_trace),
@@ -141,13 +127,13 @@ def join_batches(
     return Meeting(side).batches(change, reader, rows)
 
 
-Pairs = tuple[Int64s, Any, Int64s]
-"""Rows of the change, and the table and the rows of it that they meet."""
+Pairs = tuple[Int64s, Int64s, Any, Int64s]
+"""Rows of the change with their weights, and the table and the rows of it that they meet."""
 
 
 def _by_key(change: Any, reader: TraceReader, rows: int) -> Iterator[Pairs]:
     """The pairs of equal keys."""
-    keys = integers(change.column(KEY))
+    keys, weights = integers(change.column(KEY)), integers(change.column(WEIGHT))
     starts = key_starts(keys)
     counts = np.diff(np.append(starts, len(keys)))
     for table, row, probe in reader.matches(keys[starts]):
@@ -155,31 +141,20 @@ def _by_key(change: Any, reader: TraceReader, rows: int) -> Iterator[Pairs]:
         for first, last in _bounded(copies, rows):
             repeat = copies[first:last]
             in_change = ranges(starts[probe[first:last]], repeat)
-            yield in_change, table, np.repeat(row[first:last], repeat)
+            yield in_change, weights[in_change], table, np.repeat(row[first:last], repeat)
 
 
 def _by_range(change: Any, reader: TraceReader, span: Span, rows: int) -> Iterator[Pairs]:
     """The pairs of equal keys whose stored row is in the range of the changed one."""
-    keys = integers(change.column(KEY))
-    low, high = (
-        np.full(len(keys), end) if name is None else integers(change.column(name))
-        for name, end in ((span.low, LOWEST), (span.high, HIGHEST))
-    )
-    yield from _sliced(reader.within(keys, low, high), rows)
-    closed = np.flatnonzero(high != HIGHEST)
-    last = np.full(len(closed), HIGHEST)
-    for in_change, table, in_trace in _sliced(reader.within(keys[closed], last, last), rows):
-        yield closed[in_change], table, in_trace
-
-
-def _sliced(found: Iterable[Slices], rows: int) -> Iterator[Pairs]:
-    """The pairs of slices, at most `rows` at a time."""
-    for table, start, length, probe in found:
+    row, low, high, weight = span.pieces(change)
+    keys = integers(change.column(KEY))[row]
+    for table, start, length, probe in reader.within(keys, low, high):
         ends = np.cumsum(length)
         for first in range(0, int(ends[-1]), rows):
             pair = np.arange(first, min(first + rows, int(ends[-1])))
             asked = np.searchsorted(ends, pair, side="right")
-            yield probe[asked], table, start[asked] + pair - (ends - length)[asked]
+            piece = probe[asked]
+            yield row[piece], weight[piece], table, start[asked] + pair - (ends - length)[asked]
 
 
 def _payload(schema: Any) -> list[Any]:

@@ -45,10 +45,13 @@ from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Durability, Store
-from rekindle.traces.trace import Trace, advance, fuel_for
+from rekindle.traces.threads import each
+from rekindle.traces.trace import Advance, Trace, advance, fuel_for
 
 INLINE_ROWS = 2_000_000
 """Up to so many changed rows a step in the driver costs less than Spark jobs (bench shares)."""
+MANY_ROWS = 10_000
+"""From so many on, traces take in what they grow by side by side."""
 
 
 class Incremental(enum.Enum):
@@ -409,20 +412,21 @@ class Engine:
             if isinstance(self.circuit.nodes[key], Table | View):
                 history[key] = (*history.get(key, ()), Change(context.epoch, run))
                 changed.update(run.paths)
-            if key in result.contents:
-                continue
-            numbers = itertools.count()
-            trace = traces[key]
-            advanced = advance(
-                trace,
+        growing = {key: run for key, run in result.runs.items() if key not in result.contents}
+
+        def grown(key: str) -> Advance:
+            numbers, run = itertools.count(), growing[key]
+            return advance(
+                traces[key],
                 run,
                 fuel_for(run.rows),
                 self.store,
-                lambda key=key, numbers=numbers: (  # type: ignore[misc]
-                    context.path(key, f"m{next(numbers):05}.arrow")
-                ),
+                lambda: context.path(key, f"m{next(numbers):05}.arrow"),
                 Durability.DEFERRED,
             )
+
+        many = sum(run.rows for run in growing.values()) >= MANY_ROWS
+        for key, advanced in zip(growing, each(grown, growing, together=many), strict=True):
             traces[key] = advanced.trace
             written += advanced.added
             dropped.update(advanced.dropped)

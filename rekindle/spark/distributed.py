@@ -42,6 +42,7 @@ from rekindle.circuit.nodes import (
     Variable,
     View,
 )
+from rekindle.circuit.ranges import told_apart
 from rekindle.circuit.stages import Branch
 from rekindle.errors import EvaluationError, RekindleError
 from rekindle.kernels.aggregate import (
@@ -222,11 +223,8 @@ class DistributedStep:
             self._rows[node.id] = 1
         if not branches:
             return None
-        nodes = self._context.circuit.nodes
         try:
-            run = self._evaluated(
-                node, [(b, partial(self._output, nodes[b.node])) for b in branches]
-            )
+            run = self._evaluated(node, [(b, partial(self._taken, b)) for b in branches])
         except EvaluationError:
             added = self._added_up(branches)
             if added is None:
@@ -332,6 +330,13 @@ class DistributedStep:
 
     # ---- outputs, of `_weight`, c0, c1... --------------------------------------------------
 
+    def _taken(self, branch: Branch, read: Sequence[int]) -> Rows:
+        """What a branch takes: of the pairs of a join one for several, where it sees no more."""
+        node = self._context.circuit.nodes[branch.node]
+        if isinstance(node, HalfJoin) and node.lookup is not None and node.id not in self._given:
+            return self._joined(node, read, told_apart(node, [branch]))
+        return self._output(node, read)
+
     def _output(self, node: Node, read: Sequence[int] | None = None) -> Rows:
         """What a node changed by; only the columns at the positions `read`, if these are given."""
         if node.id in self._given:
@@ -357,7 +362,12 @@ class DistributedStep:
         wanted = names if read is None else [names[i] for i in read]
         return self._frames.scan(trace, self._context.store, [WEIGHT, *wanted])
 
-    def _joined(self, node: HalfJoin, read: Sequence[int] | None) -> Rows:
+    def _joined(
+        self,
+        node: HalfJoin,
+        read: Sequence[int] | None,
+        apart: Sequence[int] | None = None,
+    ) -> Rows:
         """Both sides are sorted by the key already, so nothing is shuffled.
 
         This holds when a view is first filled too: the integral is then this step's change.
@@ -366,7 +376,7 @@ class DistributedStep:
         if not trace.rows:
             return _selected(self._nothing(node), read)
         written = self._changes[node.change]
-        store, meeting = self._context.store, meeting_of(node)
+        store, meeting = self._context.store, meeting_of(node, apart)
         named = _positional(meeting.schema(written.layout.schema, trace.layout.schema))
         if read is not None:
             named = pa.schema([named.field(0), *(named.field(1 + i) for i in read)])

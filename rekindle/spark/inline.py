@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TypeAlias, assert_never
 
 import numpy as np
@@ -32,6 +33,7 @@ from rekindle.circuit.nodes import (
     Variable,
     View,
 )
+from rekindle.circuit.ranges import branches_of, told_apart
 from rekindle.circuit.stages import Branch, LinearForm
 from rekindle.errors import EvaluationError
 from rekindle.kernels.aggregate import (
@@ -271,13 +273,20 @@ class InlineStep:
             if table is not None and len(table):
                 result.runs[node.id] = write_table(self._context, node.id, table)
 
+    @cached_property
+    def _branches(self) -> dict[str, list[Branch]]:
+        """What this step takes from a node, by the node."""
+        return branches_of(self._context.circuit.nodes.values())
+
     def _visit(self, node: Node) -> pa.Table | None:
         match node:
             case Arrangement() | Routed() | View() | Recur():
                 rows = self._form(node, node.form)
                 return None if rows is None else arrange(rows, self._plans.layout(node))
             case HalfJoin():
-                return self._join(node)
+                is_ranged = node.lookup is not None
+                apart = told_apart(node, self._branches[node.id]) if is_ranged else None
+                return self._join(node, apart)
             case Deduplicate():
                 change = self._changes[node.arrangement]
                 before = self._before(node.arrangement)
@@ -308,7 +317,7 @@ class InlineStep:
         try:
             return self._evaluated(node, given)
         except EvaluationError:
-            added = self._added_up(given)
+            added = self._added_up(form, given)
             if added is None:
                 raise
         return self._evaluated(node, added)
@@ -327,28 +336,41 @@ class InlineStep:
         return pa.concat_tables(parts) if parts else None
 
     def _added_up(
-        self, given: Sequence[tuple[Branch, pa.Table]]
+        self, form: LinearForm, given: Sequence[tuple[Branch, pa.Table]]
     ) -> list[tuple[Branch, pa.Table]] | None:
         """What is left of the pairs of joins when they are added up; None if there are none."""
         found = dict(given)
-        joined = pairs_of(self._context.circuit, found)
+        joined = pairs_of(self._context.circuit, form.branches)
         for branches in joined:
-            rows = pa.concat_tables([_signed(found.pop(branch), branch) for branch in branches])
+            parts = [
+                _signed(rows, branch)
+                for branch in branches
+                if (rows := self._pairs(branch.node, found.pop(branch, None))) is not None
+            ]
+            if not parts:
+                continue
             whole = of_pairs(branches)
-            hashed = self._plans.segment(whole, whole.form.branches[0]).run(rows)
+            hashed = self._plans.segment(whole, whole.form.branches[0]).run(pa.concat_tables(parts))
             if hashed is not None:
                 table = arrange(hashed, self._plans.layout(whole))
                 found[replace(branches[0], sign=1)] = table.select(_rows(table))
         return list(found.items()) if joined else None
 
-    def _join(self, node: HalfJoin) -> pa.Table | None:
+    def _pairs(self, key: str, given: pa.Table | None) -> pa.Table | None:
+        """The pairs of a half join, each by itself also where one was `given` for several."""
+        half = self._context.circuit.nodes[key]
+        assert isinstance(half, HalfJoin)
+        return given if half.lookup is None else self._join(half)
+
+    def _join(self, node: HalfJoin, apart: Sequence[int] | None = None) -> pa.Table | None:
+        """The pairs of a half join; of rows that agree in the columns `apart` one for all."""
         change = self._changes.get(node.change)
         reader = None if change is None else self._against(node)
         if reader is None:
             return None
         tables = []
         rows = 0
-        for table in meeting_of(node).batches(change, reader):
+        for table in meeting_of(node, apart).batches(change, reader):
             rows += len(table)
             if self._most_rows is not None and rows > self._most_rows:
                 raise TooLargeError(f"a join of this step gives more than {rows} rows")

@@ -31,11 +31,12 @@ from rekindle.kernels.accumulators import (
 )
 from rekindle.kernels.aggregate import aggregate_layout
 from rekindle.kernels.extremes import Extremes
-from rekindle.kernels.join import ChangeSide, Meeting, Span
+from rekindle.kernels.join import ChangeSide, Meeting
 from rekindle.kernels.moments import Comoments, Moments
 from rekindle.kernels.polynomials import SumPolynomials
 from rekindle.kernels.regroup import MOMENT
 from rekindle.kernels.ring_sums import SumInRing
+from rekindle.kernels.spans import Span
 from rekindle.kernels.sums import (
     AverageDecimal,
     AverageDouble,
@@ -136,13 +137,13 @@ def _finish(measure: Measure) -> CatalystScalar:
     return measure.finish
 
 
-def meeting_of(node: HalfJoin) -> Meeting:
-    """How the change of a join meets what is stored."""
+def meeting_of(node: HalfJoin, apart: Sequence[int] | None = None) -> Meeting:
+    """How the change of a join meets what is stored, and which of its columns tell rows apart."""
     side = ChangeSide.LEFT if node.change_side is Side.LEFT else ChangeSide.RIGHT
     span = None
     if node.lookup is not None:
         low, high = (None if i is None else f"c{i}" for i in (node.lookup.low, node.lookup.high))
-        span = Span(low, high)
+        span = Span(low, high, None if apart is None else tuple(f"c{i}" for i in apart))
     return Meeting(side, span, node.widths)
 
 

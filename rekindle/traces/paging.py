@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import random
+import time
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -21,6 +22,10 @@ SCATTERED = 16
 """How many times longer a page takes that is read alone."""
 _PROBES = 8
 _CHUNK = 2**20
+_BELIEVED_SECONDS = 10.0
+"""For so long a column that was found in memory is taken to be there."""
+_MOST_SEEN = 100_000
+_seen: dict[tuple[int, int], float] = {}
 
 
 def advise_random(mapped: Any) -> None:
@@ -40,9 +45,21 @@ def fetch(table: Any, rows: int, names: Sequence[str] | None = None) -> None:
                 buffer is not None
                 and buffer.size >= LARGE_ROWS
                 and rows * SCATTERED >= buffer.size // mmap.PAGESIZE
+                and not _is_believed(buffer)
                 and not _is_in_memory(buffer)
             ):
                 _read_in_order(buffer)
+
+
+def _is_believed(buffer: Any) -> bool:
+    """Was a buffer in memory a moment ago? If not, it will have been."""
+    place, now = (buffer.address, buffer.size), time.monotonic()
+    believed = now - _seen.get(place, -_BELIEVED_SECONDS) < _BELIEVED_SECONDS
+    if not believed:
+        if len(_seen) >= _MOST_SEEN:
+            _seen.clear()
+        _seen[place] = now
+    return believed
 
 
 def _is_in_memory(buffer: Any) -> bool:

@@ -33,11 +33,22 @@ from rekindle.traces.layout import TraceLayout
 from rekindle.traces.packed import rows_at, unpacked
 from rekindle.traces.paging import fetch
 from rekindle.traces.partition import ALL_KEYS, KeyRange
-from rekindle.traces.run_view import Beyond, Match, RunView, all_slices, cut
+from rekindle.traces.run_view import (
+    Beyond,
+    Match,
+    Reached,
+    RunView,
+    all_slices,
+    cut,
+    matched,
+)
 from rekindle.traces.store import Store
+from rekindle.traces.threads import each
 from rekindle.traces.trace import Trace
 
 SCAN_ROWS = 1_000_000
+MANY_KEYS = 5_000
+"""From so many on, keys are looked up by several threads."""
 
 
 class Found(NamedTuple):
@@ -125,7 +136,14 @@ class TraceReader:
 
     def probe(self, keys: Int64s) -> tuple[Any, Int64s]:
         """The arranged rows of the sorted, distinct keys, and for each row the key's index."""
-        table = self._gather([rows_at(match.table, match.row) for match in self.matches(keys)])
+
+        def rows(reached: Reached) -> Any:
+            match = matched(keys, reached)
+            return None if match is None else rows_at(match.table, match.row)
+
+        places = [reached for view in self._views for reached in view.reached(keys)]
+        found = each(rows, places, together=len(keys) >= MANY_KEYS and len(places) > 1)
+        table = self._gather([piece for piece in found if piece is not None])
         return table, np.searchsorted(keys, identity_columns(table)[0])
 
     def lookup(self, identity: Identity) -> Found:

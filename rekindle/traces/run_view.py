@@ -44,6 +44,10 @@ class Beyond(NamedTuple):
     """For each place with more of them, the order of the furthest row given."""
 
 
+Reached = tuple[OpenSegment, int, int]
+"""A segment, and the first of the keys that it may hold, and the one after the last."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     low: int
@@ -86,17 +90,17 @@ class RunView:
 
     def matches(self, keys: Int64s) -> Iterator[Match]:
         """All rows with one of the sorted, distinct keys; one match per segment that has any."""
-        for opened, start, end in self._reached(keys):
-            row, probe = _find(opened.keys, keys[start:end])
-            if len(row):
-                yield Match(opened.table, row, probe + start)
+        for reached in self.reached(keys):
+            match = matched(keys, reached)
+            if match is not None:
+                yield match
 
     def leading(self, keys: Int64s, limit: int) -> Iterator[tuple[Match, Int64s]]:
         """At most `limit` first rows of each sorted, distinct key, and the keys that have more.
 
         The rows of one key are in one segment, so a key has one beginning in a run.
         """
-        for opened, start, end in self._reached(keys):
+        for opened, start, end in self.reached(keys):
             left = np.searchsorted(opened.keys, keys[start:end], side="left")
             counts = np.searchsorted(opened.keys, keys[start:end], side="right") - left
             taken = np.minimum(counts, limit)
@@ -108,7 +112,7 @@ class RunView:
 
     def preceding(self, keys: Int64s, orders: Int64s, limit: int) -> Iterator[Beyond]:
         """At most `limit` rows of each key right before an order, in an ordered run."""
-        for opened, start, end in self._reached(keys):
+        for opened, start, end in self.reached(keys):
             order = integers(opened.table.column(IDENTITY[0]))
             first, last = key_bounds(opened.keys, keys[start:end])
             right = bisect(order, first, last, orders[start:end], "left")
@@ -117,7 +121,7 @@ class RunView:
 
     def following(self, keys: Int64s, orders: Int64s, limit: int) -> Iterator[Beyond]:
         """At most `limit` rows of each key right after an order, in an ordered run."""
-        for opened, start, end in self._reached(keys):
+        for opened, start, end in self.reached(keys):
             order = integers(opened.table.column(IDENTITY[0]))
             first, last = key_bounds(opened.keys, keys[start:end])
             left = bisect(order, first, last, orders[start:end], "right")
@@ -127,14 +131,14 @@ class RunView:
     def sizes(self, keys: Int64s) -> Int64s:
         """How many rows the run has of each sorted key."""
         found = np.zeros(len(keys), dtype=np.int64)
-        for opened, start, end in self._reached(keys):
+        for opened, start, end in self.reached(keys):
             first, last = key_bounds(opened.keys, keys[start:end])
             found[start:end] = last - first
         return found
 
     def within(self, keys: Int64s, low: Int64s, high: Int64s) -> Iterator[Slices]:
         """For each of the sorted keys its rows from `low` to `high`, in the order of the trace."""
-        for opened, first, last in self._reached(keys):
+        for opened, first, last in self.reached(keys):
             asked = slice(first, last)
             order = integers(opened.table.column(IDENTITY[0]))
             start, end = bounds(opened.keys, order, keys[asked], low[asked], high[asked])
@@ -142,7 +146,7 @@ class RunView:
             if len(probe):
                 yield Slices(opened.table, start[probe], (end - start)[probe], probe + first)
 
-    def _reached(self, keys: Int64s) -> Iterator[tuple[OpenSegment, int, int]]:
+    def reached(self, keys: Int64s) -> Iterator[Reached]:
         """The segments that may hold some of the sorted keys, and which of the keys those are."""
         low, high = self.key_range
         for part in self.parts:
@@ -171,6 +175,13 @@ class RunView:
             rows -= len(keys)
             if rows <= 0:
                 return
+
+
+def matched(keys: Int64s, reached: Reached) -> Match | None:
+    """The rows of a segment with one of the sorted, distinct keys, if it has any."""
+    opened, start, end = reached
+    row, probe = _find(opened.keys, keys[start:end])
+    return Match(opened.table, row, probe + start) if len(row) else None
 
 
 def cut(views: Sequence[RunView], low: int, high: int, rows: int) -> int:

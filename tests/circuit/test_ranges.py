@@ -13,6 +13,7 @@ from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, parts
 from rekindle.circuit.explain import explain
 from rekindle.circuit.nodes import Arrangement, HalfJoin, Lookup, Routed, Side, Table
+from rekindle.circuit.ranges import branches_of, told_apart
 from rekindle.errors import DefinitionError
 from rekindle.incremental.pipeline import derive
 
@@ -113,7 +114,10 @@ def test_explain_says_what_range_is_looked_up() -> None:
     assert "without a key, in the order of t" in text
     halves = [node for node in explanation.nodes if node.half is not None]
     assert all("found by binary search" in half.why for half in halves)
-    assert "range" in explanation.svg()
+    assert "range" in explanation.svg() and "added up" not in text
+    hiding = _circuit(f"map n = $0:bigint\n  join {DECIDED}\n    {READINGS}\n    {SHIFTS}")
+    text = str(explain(hiding, hiding.names["v0"], {}))
+    assert "to ends; rows that are not told apart have their ranges added up first" in text
 
 
 def test_a_range_is_expected_to_give_less_than_all_rows() -> None:
@@ -132,8 +136,44 @@ def test_a_range_is_expected_to_give_less_than_all_rows() -> None:
     assert follow["range"] < 100_000 < 2_000 * rows < follow["all"]
 
 
+DECIDED = f"{WITHIN.replace(' find right', ' decides find right')} decides"
+
+
+@pytest.mark.parametrize(
+    ("shown", "readings", "shifts"),
+    [
+        ("n = $0:bigint", (0,), ()),
+        ("n = $2:double, m = $4:bigint", (2,), (1,)),
+        ("n = less($1:bigint!, $6:bigint!):boolean", (1,), (3,)),
+    ],
+)
+def test_what_is_shown_of_pairs_tells_the_rows_of_a_change_apart(
+    shown: str, readings: tuple[int, ...], shifts: tuple[int, ...]
+) -> None:
+    circuit = _circuit(f"map {shown}\n  join {DECIDED}\n    {READINGS}\n    {SHIFTS}")
+    branches = branches_of(circuit.nodes.values())
+    found = {side: told_apart(half, branches[half.id]) for side, half in _halves(circuit).items()}
+    assert found == {Side.LEFT: readings, Side.RIGHT: shifts}
+
+
+def test_rows_are_told_apart_by_all_who_read_the_pairs() -> None:
+    hiding = f"map n = $0:bigint\n  join {{}}\n    {READINGS}\n    {SHIFTS}"
+    alone = _circuit(hiding.format(DECIDED))
+    keyed = _circuit(hiding.format(f"on $0:bigint = $1:bigint {DECIDED}"))
+    beside = _circuit(hiding.format(DECIDED), f"join {DECIDED}\n  {READINGS}\n  {SHIFTS}")
+    undecided = _circuit(hiding.format(WITHIN))
+    for circuit, expected in (
+        (alone, ()),
+        (keyed, (1,)),
+        (beside, (0, 1, 2, 3)),
+        (undecided, None),
+    ):
+        half = _halves(circuit)[Side.RIGHT]
+        assert told_apart(half, branches_of(circuit.nodes.values())[half.id]) == expected
+
+
 def test_a_band_is_written_and_read_back() -> None:
-    for text in (BETWEEN, BY_DEVICE):
+    for text in (BETWEEN, BY_DEVICE, BETWEEN.replace(WITHIN, DECIDED)):
         assert to_text(parse(text)) == text
     for head in (f"semijoin matched always {WITHIN}", f"outerjoin both {WITHIN}"):
         text = f"{head}\n  {READINGS}\n  {SHIFTS}"

@@ -141,8 +141,12 @@ VALUES = {
 }
 
 
-def test_values_of_every_type_are_found_in_their_order(db: Database) -> None:
-    """One table of a few values of every type, each compared with itself in a view of its own."""
+@pytest.mark.parametrize("shown", ["a.n, b.n AS m", "a.n, 0 AS m"])
+def test_values_of_every_type_are_found_in_their_order(db: Database, shown: str) -> None:
+    """One table of a few values of every type, each compared with itself in a view of its own.
+
+    Where rows of b are not told apart, their ranges are added up.
+    """
     types = list(VALUES)
     columns = ", ".join(f"c{i} {type_}" for i, type_ in enumerate(types))
     most = max(map(len, VALUES.values()))
@@ -150,13 +154,13 @@ def test_values_of_every_type_are_found_in_their_order(db: Database) -> None:
         db.sql(f"CREATE TABLE {table} (n INT, {columns})")
     compared = {
         type_.replace("'", ""): (
-            f"SELECT a.n, b.n AS m FROM a JOIN b ON a.c{i} {'<' if i % 2 else '>='} b.c{i}"
+            f"SELECT {shown} FROM a JOIN b ON a.c{i} {'<' if i % 2 else '>='} b.c{i}"
         )
         for i, type_ in enumerate(types)
     }
     local = f"c{types.index('timestamp_ntz')}"
     compared["shifted"] = (
-        f"SELECT a.n, b.n AS m FROM a JOIN b "
+        f"SELECT {shown} FROM a JOIN b "
         f"ON a.{local} >= b.{local} AND a.{local} < b.{local} + INTERVAL 30 HOURS"
     )
     db.create_view("v", _all(compared))
@@ -177,6 +181,9 @@ def test_values_of_every_type_are_found_in_their_order(db: Database) -> None:
     _agree(db)
     db.sql(f"INSERT INTO a VALUES {rows([0, 1, most])}")
     db.sql("DELETE FROM b WHERE n IN (0, 3)")
+    _agree(db)
+    db.sql(f"INSERT INTO b VALUES {rows([0, 3, 3])}")
+    db.sql("UPDATE b SET n = n + 10 WHERE n <> 2")
     _agree(db)
 
 
@@ -303,6 +310,74 @@ def test_only_the_range_is_read(warehouse: str, spark: SparkSession) -> None:
         db.check("v")
 
 
+HIDING = {
+    "above the average": "SELECT n, t FROM a WHERE t > (SELECT avg(t) FROM a)",
+    "counted": "SELECT a.n, count(*) AS t FROM a JOIN b ON a.t >= b.lo GROUP BY a.n",
+    "by key": (
+        "SELECT a.n, count(*) AS t FROM a JOIN b ON a.n = b.n AND a.t BETWEEN b.lo AND b.hi "
+        "GROUP BY a.n"
+    ),
+    "exists": "SELECT n, t FROM a WHERE EXISTS (SELECT 1 FROM b WHERE a.t BETWEEN lo AND hi)",
+    "partly": "SELECT a.n, b.n % 2 AS t FROM a JOIN b ON a.t < b.hi",
+    "both sides": "SELECT 1 AS n, count(*) AS t FROM a JOIN b ON a.t > b.hi",
+}
+"""Queries that do not tell which row it was that a row was compared with."""
+
+
+@pytest.mark.parametrize("placement", ["inline", "spark"])
+@pytest.mark.parametrize("query", HIDING)
+def test_rows_that_are_not_told_apart(db: Database, placement: str, query: str) -> None:
+    db.place(placement)
+    db.sql("CREATE TABLE a (n INT, t INT)")
+    db.sql("CREATE TABLE b (n INT, lo INT, hi INT)")
+    db.create_view("v", HIDING[query])
+    assert _lookups(db)
+    for step in STEPS if placement == "inline" else STEPS[:3]:
+        with db.transaction() as tx:
+            for table, rows in step.items():
+                names = ("n", "t") if table == "a" else ("n", "lo", "hi")
+                changes = [dict(zip((*names, "_weight"), row, strict=True)) for row in rows]
+                if changes:
+                    tx.apply(table, changes)
+        _agree(db)
+    assert_equal(weighted(db.changes("v")), collected(db.table("v")), "v")
+
+
+def test_what_cancels_out_of_ranges_is_not_read(db: Database) -> None:
+    """When an average moves, only the rows that it moves over come or go."""
+    db.sql("CREATE TABLE a (n INT, t INT)")
+    db.sql(f"INSERT INTO a SELECT CAST(id AS INT), CAST(id AS INT) FROM range({ROWS})")
+    db.create_view("v", HIDING["above the average"])
+    for statement in (
+        "INSERT INTO a VALUES (-1, 0), (-2, 50000)",
+        "DELETE FROM a WHERE n = 3",
+        "UPDATE a SET t = t + 9 WHERE n = 17",
+    ):
+        db.sql(statement)
+        assert db.last_step is not None
+        read = [db.last_step.nodes[half.id].rows_out for half in _lookups(db)]
+        assert max(read) < 100, (statement, read)
+        db.check("v")
+
+
+@pytest.mark.parametrize("placement", ["inline", "spark"])
+def test_a_pair_that_is_not_there_fails_for_nobody(db: Database, placement: str) -> None:
+    """A row comes to a when the rows that it would have met leave b: 60 / 0 is never asked for."""
+    db.place(placement)
+    db.sql("CREATE TABLE a (n INT, t INT)")
+    db.sql("CREATE TABLE b (n INT, lo INT)")
+    db.create_view("v", "SELECT a.n, 60 DIV t AS q FROM a JOIN b ON a.t > b.lo")
+    db.sql("INSERT INTO a VALUES (1, 5), (2, 6)")
+    db.sql("INSERT INTO b VALUES (1, -5), (2, -5), (3, -4), (4, 3)")
+    with db.transaction() as tx:
+        tx.insert("a", [(9, 0)])
+        tx.delete("b", [(1, -5), (2, -5), (3, -4)])
+    _agree(db)
+    with pytest.raises(RekindleError, match=r"(?i)zero"):
+        db.sql("INSERT INTO b VALUES (1, -5), (2, -5)")
+    _agree(db)
+
+
 def test_a_range_inside_a_recursion(db: Database) -> None:
     """There the rows of a key are all compared; outside of it, the range is looked up."""
     db.sql("CREATE TABLE a (x INT)")
@@ -362,6 +437,15 @@ FOUND = {
 }
 
 
+DECIDED = {
+    "a.x < b.y": {True},
+    "b.y > a.x AND a.x >= b.z": {True, False},
+    "a.x BETWEEN b.y AND b.z": {True, False},
+    "a.s < b.s AND a.x = b.y": {True},
+}
+"""Where a range is all that a condition says. The left one has both ends, the right one has not."""
+
+
 def test_which_conditions_give_ranges(db: Database) -> None:
     db.sql("CREATE TABLE a (x INT, s STRING)")
     db.sql("CREATE TABLE b (y INT, z INT, s STRING)")
@@ -372,5 +456,7 @@ def test_which_conditions_give_ranges(db: Database) -> None:
         else:
             assert isinstance(found, Band), condition
             assert (_ends(found.left), _ends(found.right)) == expected, condition
+            deciding = {r.decides for r in (found.left, found.right) if r is not None}
+            assert deciding == DECIDED.get(condition, {False}), condition
     with pytest.raises(RekindleError, match="deterministic"):
         _band(db, "a.x < b.y + rand()")

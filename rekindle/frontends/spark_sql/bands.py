@@ -16,6 +16,10 @@ that cannot be computed leaves its range open. A row whose place cannot be compu
 wraps around, stands at `UNPLACED`, where every range finds it (`kernels.join`). Either way the
 condition is evaluated on the pair, and fails as it would in Spark, unless another conjunct leaves
 the pair out: in which order Spark looks at conjuncts is its own choice.
+
+Strictly inside its range a row satisfies the comparisons that the range is made of, unless it is
+NULL:  prefix(x) < prefix(y)  ⇒  x < y. So a range decides the whole condition (`terms.Range`) where
+all conjuncts are such comparisons, and neither constants nor failures keep it from being exact.
 """
 
 from __future__ import annotations
@@ -87,6 +91,8 @@ class _Place:
     sums: list[_Moved] = field(default_factory=list)
     lows: list[_End] = field(default_factory=list)
     highs: list[_End] = field(default_factory=list)
+    exact: int = 0
+    """How many of the bounds are comparisons of the core itself that cannot fail."""
 
 
 def band(
@@ -108,7 +114,7 @@ def band(
             continue
         for ranges in (ours, theirs):
             ranges.bound(low, high)
-    found = Band(ours.widest(), theirs.widest())
+    found = Band(ours.widest(len(conjuncts)), theirs.widest(len(conjuncts)))
     return None if found.left is None and found.right is None else found
 
 
@@ -132,22 +138,25 @@ class _Ranges:
         if _reads(low, self._own) and _reads(high, self._other):
             moved = _moved(low)
             end = _end(self._catalyst, high, -moved.added + moved.slack, LOWEST, UNPLACED)
-            self._place(moved).highs.append(end)
+            self._place(moved, high).highs.append(end)
         elif _reads(high, self._own) and _reads(low, self._other):
             moved = _moved(high)
             end = _end(self._catalyst, low, -moved.added - moved.slack, UNPLACED, LOWEST)
-            self._place(moved).lows.append(end)
+            self._place(moved, low).lows.append(end)
 
-    def _place(self, moved: _Moved) -> _Place:
-        for known in self._places:
-            if known.core.semanticEquals(moved.core):
-                known.sums.append(moved)
-                return known
-        self._places.append(_Place(moved.core, [moved]))
-        return self._places[-1]
+    def _place(self, moved: _Moved, bound: JavaObject) -> _Place:
+        same = (known for known in self._places if known.core.semanticEquals(moved.core))
+        place = next(same, None)
+        if place is None:
+            place = _Place(moved.core)
+            self._places.append(place)
+        place.sums.append(moved)
+        is_exact = moved.whole is moved.core
+        place.exact += is_exact and all(_is_safe(self._catalyst, e) for e in (moved.core, bound))
+        return place
 
-    def widest(self) -> Range | None:
-        """The range with the most ends; the first of several."""
+    def widest(self, conjuncts: int) -> Range | None:
+        """The range with the most ends, the first of several, for a condition of `conjuncts`."""
         if not self._places:
             return None
         best = max(self._places, key=lambda place: bool(place.lows) + bool(place.highs))
@@ -156,6 +165,7 @@ class _Ranges:
             self._scalar(place, self._own),
             self._closest("Greatest", best.lows),
             self._closest("Least", best.highs),
+            decides=best.exact == conjuncts,
         )
 
     def _closest(self, function: str, ends: Sequence[_End]) -> Scalar | None:
