@@ -45,13 +45,11 @@ from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Durability, Store
-from rekindle.traces.threads import each
+from rekindle.traces.threads import MANY_ROWS, each
 from rekindle.traces.trace import Advance, Trace, advance, fuel_for
 
 INLINE_ROWS = 2_000_000
 """Up to so many changed rows a step in the driver costs less than Spark jobs (bench shares)."""
-MANY_ROWS = 10_000
-"""From so many on, traces take in what they grow by side by side."""
 
 
 class Incremental(enum.Enum):

@@ -1,7 +1,7 @@
 """A step: from the changes of tables to the runs of every node, in the driver or on Spark.
 
-Tables are checked first. Parts of the circuit that are cheaper to fill anew than to lead the change
-to are left out of the step and rebuilt from the tables as it leaves them.
+Tables are checked before anything is written. Parts of the circuit that are cheaper to fill anew
+than to lead the change to are left out of the step and rebuilt from the tables as it leaves them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from rekindle.traces.arrays import growth
 from rekindle.traces.partition import KeyRange
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
+from rekindle.traces.threads import MANY_ROWS, aside
 from rekindle.traces.trace import Trace
 
 DECIDED_ROWS = 1_000
@@ -71,24 +72,30 @@ class Stepping:
         for node, change in changes.items():
             assert change.rows is not None
             arranged = prepared(self.plans, node, change.rows)
-            if not len(arranged):
-                continue
-            if node.id not in self.feeds:
-                trace = context.traces[node.id]
-                after = TraceReader.of_trace(trace, context.store, extra=[arranged])
-                if is_worn(trace, arranged):
-                    compacted[node.id] = after.whole()
-                    check_contents(node, arranged, compacted[node.id])
-                else:
-                    check_change(node, arranged, after)
-            seeds[node.id] = arranged
-        rebuilt = self._to_rebuild(
-            {key: ChangeSize(len(rows), growth(rows)) for key, rows in seeds.items()}
-        )
-        try:
-            result = InlineStep(self.plans, context.without(rebuilt)).run(seeds)
-        except TooLargeError:
-            return None
+            if len(arranged):
+                seeds[node.id] = arranged
+
+        def check() -> None:
+            for node in changes:
+                if node.id in seeds and node.id not in self.feeds:
+                    arranged, trace = seeds[node.id], context.traces[node.id]
+                    after = TraceReader.of_trace(trace, context.store, extra=[arranged])
+                    if is_worn(trace, arranged):
+                        compacted[node.id] = after.whole()
+                        check_contents(node, arranged, compacted[node.id])
+                    else:
+                        check_change(node, arranged, after)
+
+        many = sum(map(len, seeds.values())) >= MANY_ROWS
+        with aside(check, together=many) as checked:
+            rebuilt = self._to_rebuild(
+                {key: ChangeSize(len(rows), growth(rows)) for key, rows in seeds.items()}
+            )
+            step = InlineStep(self.plans, context.without(rebuilt))
+            try:
+                result = step.run(seeds, checked)
+            except TooLargeError:
+                return None
         for key, arranged in seeds.items():
             if key not in self.feeds:
                 result.runs[key] = write_table(context, key, arranged)

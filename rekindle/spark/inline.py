@@ -96,14 +96,19 @@ class InlineStep:
         self._past: dict[str, list[pa.Table]] = {}
         """What nodes changed by in earlier iterations of the recursion that is running."""
 
-    def run(self, seeds: Mapping[str, pa.Table]) -> StepResult:
+    def run(
+        self, seeds: Mapping[str, pa.Table], checked: Callable[[], None] | None = None
+    ) -> StepResult:
         """The step's runs.
 
         `seeds` are arranged tables of nodes that need no visit: the changes of tables, or, when a
-        new view is filled, the contents of whatever exists.
+        new view is filled, the contents of whatever exists. Before anything is written, `checked`
+        has the last word.
         """
         result = StepResult()
         self._visit_all(seeds, result)
+        if checked is not None:
+            checked()
         self._write(seeds, result)
         return result
 

@@ -43,12 +43,10 @@ from rekindle.traces.run_view import (
     matched,
 )
 from rekindle.traces.store import Store
-from rekindle.traces.threads import each
+from rekindle.traces.threads import MANY_ROWS, each
 from rekindle.traces.trace import Trace
 
 SCAN_ROWS = 1_000_000
-MANY_KEYS = 5_000
-"""From so many on, keys are looked up by several threads."""
 
 
 class Found(NamedTuple):
@@ -142,7 +140,7 @@ class TraceReader:
             return None if match is None else rows_at(match.table, match.row)
 
         places = [reached for view in self._views for reached in view.reached(keys)]
-        found = each(rows, places, together=len(keys) >= MANY_KEYS and len(places) > 1)
+        found = each(rows, places, together=len(keys) >= MANY_ROWS and len(places) > 1)
         table = self._gather([piece for piece in found if piece is not None])
         return table, np.searchsorted(keys, identity_columns(table)[0])
 

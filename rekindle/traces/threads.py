@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
+MANY_ROWS = 5_000
+"""Work on fewer rows is not worth a second thread."""
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _POOL = ThreadPoolExecutor(min(4, os.cpu_count() or 1), "rekindle-each")
+_ASIDE = ThreadPoolExecutor(4, "rekindle-aside")
 _here = threading.local()
 
 
@@ -37,3 +41,25 @@ def each(
             future.cancel()
         wait(futures)
         raise
+
+
+@contextmanager
+def aside(task: Callable[[], None], *, together: bool) -> Iterator[Callable[[], None]]:
+    """Does a task while the caller does something that counts only if the task succeeds.
+
+    Gives what waits for the task and raises what it has raised. An error of the task is raised
+    before one of the caller. Not `together`, the task is done first.
+    """
+    done: Future[None] = Future()
+    if together:
+        done = _ASIDE.submit(task)
+    else:
+        task()
+        done.set_result(None)
+    try:
+        yield done.result
+    except BaseException:
+        wait([done])
+        done.result()
+        raise
+    done.result()

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from rekindle.traces.threads import each
+from rekindle.traces.threads import aside, each
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -39,3 +39,27 @@ def test_work_may_have_parts() -> None:
 
     found = each(inner, range(20), together=True)
     assert found == [[x + number for x in range(9)] for number in range(20)]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_what_is_done_meanwhile_counts_only_if_the_task_succeeds(together: bool) -> None:
+    done: list[str] = []
+
+    def task() -> None:
+        done.append("task")
+
+    with aside(task, together=together) as finished:
+        finished()
+        assert done == ["task"]
+
+    def failing() -> None:
+        raise ValueError("the task")
+
+    with pytest.raises(ValueError, match="the task"), aside(failing, together=together):
+        done.append("meanwhile")
+        raise KeyError("its consequence")
+    with pytest.raises(ValueError, match="the task"), aside(failing, together=together):
+        done.append("meanwhile")
+    with pytest.raises(KeyError), aside(task, together=together):
+        raise KeyError("alone")
+    assert done.count("meanwhile") == (2 if together else 0)
