@@ -95,19 +95,19 @@ def aggregate_forgets_to_retract(patch: pytest.MonkeyPatch) -> None:
 
 def join_reads_after_for_before(patch: pytest.MonkeyPatch) -> None:
     """Δa ⋈ (b + Δb) + (a + Δa) ⋈ Δb, which counts Δa ⋈ Δb twice."""
-    right = inline.InlineStep._join
+    right = inline.InlineStep._against
     patch.setattr(
         inline.InlineStep,
-        "_join",
+        "_against",
         lambda self, node: right(self, replace(node, moment=Moment.AFTER)),
     )
 
 
 def join_reads_before_for_after(patch: pytest.MonkeyPatch) -> None:
-    right = inline.InlineStep._join
+    right = inline.InlineStep._against
     patch.setattr(
         inline.InlineStep,
-        "_join",
+        "_against",
         lambda self, node: right(self, replace(node, moment=Moment.BEFORE)),
     )
 
