@@ -26,6 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rekindle.traces.arrays import Booleans, Doubles, Int64s, single_chunk
+from rekindle.traces.threads import each
 from rekindle.traces.values import Columns, check_weights
 
 _BITS = 32
@@ -39,6 +40,8 @@ PLACES = 168
 _DENSE_LIMIT = 2**22
 _DIGITS_FOR_TWO_DOUBLES = 5
 _ALIGNED_DIGITS = 4
+_BLOCK_ROWS = 2**16
+"""So many rows at a time stay near the processor."""
 
 Matrix = npt.NDArray[np.float64]
 
@@ -80,7 +83,14 @@ class ExactDouble:
 
     def lift(self, x: Doubles, weights: Int64s) -> Columns:
         """Each x times its weight."""
-        return (collect(len(x), of_doubles(x, weights)),)
+
+        def block(start: int) -> Any:
+            part = slice(start, start + _BLOCK_ROWS)
+            return collect(len(x[part]), of_doubles(x[part], weights[part]))
+
+        if len(x) <= _BLOCK_ROWS:
+            return (block(0),)
+        return (pa.concat_arrays(each(block, range(0, len(x), _BLOCK_ROWS), together=True)),)
 
     def lift_product(self, x: Doubles, y: Doubles, weights: Int64s) -> Columns:
         """Each x * y times its weight; exact, so it neither overflows nor underflows."""
@@ -150,8 +160,8 @@ def of_sums(x: Matrix, weights: Int64s, starts: Int64s) -> list[Terms]:
     if len(row):
         element = (np.searchsorted(starts, row, side="right") - 1) * width + column
         terms += [
-            each._replace(row=element[each.row])
-            for each in of_doubles(x[row, column], weights[row])
+            part._replace(row=element[part.row])
+            for part in of_doubles(x[row, column], weights[row])
         ]
     return terms
 

@@ -178,3 +178,11 @@ def test_zero_looks_at_every_component() -> None:
 def test_a_huge_multiplicity_is_refused() -> None:
     with pytest.raises(EvaluationError, match="multiplicity"):
         EXACT.lift(np.array([1.0]), np.array([2**31]))
+
+
+def test_many_numbers_are_lifted_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.array([0.1, -3e300, float("nan"), 0.0, 5e-324, float("inf"), 7.25, -0.1, 1e16, 2.0])
+    weights = np.arange(-5, 5)
+    (whole,) = EXACT.lift(x, weights)
+    monkeypatch.setattr("rekindle.traces.exact_double._BLOCK_ROWS", 3)
+    assert EXACT.lift(x, weights)[0].equals(whole)
