@@ -63,6 +63,15 @@ STEPS = [
 """Rows with weights. Ties at both ends, an empty range, duplicates, updates of both sides."""
 
 
+def _take(db: Database, step: Mapping[str, list[tuple[int | None, ...]]]) -> None:
+    with db.transaction() as tx:
+        for table, rows in step.items():
+            names = ("n", "t") if table == "a" else ("n", "lo", "hi")
+            changes = [dict(zip((*names, "_weight"), row, strict=True)) for row in rows]
+            if changes:
+                tx.apply(table, changes)
+
+
 @pytest.mark.parametrize("placement", ["inline", "spark"])
 def test_every_kind_of_join_on_a_range(db: Database, placement: str) -> None:
     db.place(placement)
@@ -72,12 +81,7 @@ def test_every_kind_of_join_on_a_range(db: Database, placement: str) -> None:
     db.create_view("v", _all({name: query.format(WITHIN) for name, query in kinds.items()}))
     assert len(_lookups(db)) >= 4
     for step in STEPS if placement == "inline" else STEPS[:3]:
-        with db.transaction() as tx:
-            for table, rows in step.items():
-                names = ("n", "t") if table == "a" else ("n", "lo", "hi")
-                changes = [dict(zip((*names, "_weight"), row, strict=True)) for row in rows]
-                if changes:
-                    tx.apply(table, changes)
+        _take(db, step)
         _agree(db)
     assert db.last_step is not None and db.last_step.placement is Placement(placement)
     assert_equal(weighted(db.changes("v")), collected(db.table("v")), "v")
@@ -333,12 +337,7 @@ def test_rows_that_are_not_told_apart(db: Database, placement: str, query: str) 
     db.create_view("v", HIDING[query])
     assert _lookups(db)
     for step in STEPS if placement == "inline" else STEPS[:3]:
-        with db.transaction() as tx:
-            for table, rows in step.items():
-                names = ("n", "t") if table == "a" else ("n", "lo", "hi")
-                changes = [dict(zip((*names, "_weight"), row, strict=True)) for row in rows]
-                if changes:
-                    tx.apply(table, changes)
+        _take(db, step)
         _agree(db)
     assert_equal(weighted(db.changes("v")), collected(db.table("v")), "v")
 
