@@ -426,9 +426,7 @@ class _Describer:
         for word, column in (("from", node.lookup.low), ("to", node.lookup.high)):
             if column is not None:
                 words += f" {word} {_mark(change, column)}"
-        apart = told_apart(node, self._branches.get(node.id, ()))
-        width = node.widths[0 if node.change_side is Side.LEFT else 1]
-        if apart is not None and len(apart) < width:
+        if told_apart(node, self._branches.get(node.id, ())) is not None:
             words += "; rows that are not told apart have their ranges added up first"
         return words
 

@@ -118,7 +118,8 @@ def told_apart(half: HalfJoin, branches: Iterable[Branch]) -> tuple[int, ...] | 
     """The columns by which the rows of a change differ for those who read the pairs of a half join.
 
     Rows that agree in them make the same pairs for all branches, as far as their ranges agree.
-    None: the ranges do not decide what the pairs are, and every row is looked at by itself.
+    None: every row is looked at by itself, since the ranges do not decide what the pairs are, or
+    since all columns are shown.
     """
     first, last = 0, half.left_width
     if half.change_side is Side.RIGHT:
@@ -131,7 +132,7 @@ def told_apart(half: HalfJoin, branches: Iterable[Branch]) -> tuple[int, ...] | 
         keys = match.left_keys if half.change_side is Side.LEFT else match.right_keys
         found.update(*(key.references for key in keys))
         found.update(i - first for i in _read(others, len(half.schema)) if first <= i < last)
-    return tuple(sorted(found))
+    return tuple(sorted(found)) if len(found) < last - first else None
 
 
 def branches_of(nodes: Iterable[Node]) -> dict[str, list[Branch]]:

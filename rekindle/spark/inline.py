@@ -289,9 +289,9 @@ class InlineStep:
                 rows = self._form(node, node.form)
                 return None if rows is None else arrange(rows, self._plans.layout(node))
             case HalfJoin():
-                is_ranged = node.lookup is not None
-                apart = told_apart(node, self._branches[node.id]) if is_ranged else None
-                return self._join(node, apart)
+                if node.lookup is None:
+                    return self._join(node)
+                return self._join(node, told_apart(node, self._branches.get(node.id, ())))
             case Deduplicate():
                 change = self._changes[node.arrangement]
                 before = self._before(node.arrangement)
