@@ -17,6 +17,12 @@ ROWS = 2**23
 """More bytes than are read ahead when the file is opened."""
 
 
+@pytest.fixture(autouse=True)
+def _nothing_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is mapped in one test may stand where a column of the test before stood."""
+    monkeypatch.setattr(paging, "_seen", {})
+
+
 @pytest.fixture
 def mapped(tmp_path: Path) -> Any:
     """A column in a file that nobody has in memory."""
