@@ -138,8 +138,8 @@ def _with_match(left: Source, right: Source, condition: Condition, read: Sequenc
     in_right = {i - width for i in _residual_references(condition) if i >= width}
     in_right.update(*(key.references for key in condition.right_keys))
     in_left = set(_left_references(condition)) & set(range(width)) | set(read)
-    ours = _masked(_filtered(left, condition.left_predicate), in_left)
-    theirs = _masked(_filtered(right, condition.right_predicate), in_right)
+    ours = masked(_filtered(left, condition.left_predicate), in_left)
+    theirs = masked(_filtered(right, condition.right_predicate), in_right)
     pairs = Join(
         ours,
         theirs,
@@ -156,7 +156,7 @@ def _residual_references(condition: Condition) -> frozenset[int]:
     return frozenset() if condition.residual is None else condition.residual.references
 
 
-def _masked(term: Term, needed: set[int]) -> Term:
+def masked(term: Term, needed: set[int]) -> Term:
     """The distinct values of the needed columns, in their places; the other columns are NULL.
 
     A residual is opaque and reads columns by their places, so those stay as they are. A band reads
@@ -212,8 +212,8 @@ def _right_alone(term: OuterJoin, left: Source, right: Source) -> Term:
     in_right = {i - width for i in term.residual.references if i >= width}
     in_right.update(*(key.references for key in term.right_keys))
     pairs = Join(
-        _masked(left, in_left),
-        _masked(right, in_right),
+        masked(left, in_left),
+        masked(right, in_right),
         term.left_keys,
         term.right_keys,
         term.residual,

@@ -29,6 +29,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NullType,
     ShortType,
     StringType,
     StructField,
@@ -65,6 +66,7 @@ _ATOMIC = (
     TimeType,
     DayTimeIntervalType,
     VariantType,
+    NullType,
 )
 
 
@@ -73,6 +75,9 @@ def check_storable(data_type: DataType, column: str, *, nested: bool = False) ->
     match data_type:
         case ArrayType():
             check_storable(data_type.elementType, column, nested=True)
+        case MapType(keyType=NullType()):
+            # Arrow has no map of keys that are NULL, not even an empty one.
+            raise _refusal(column, data_type, "give it a type: CAST(map() AS MAP<STRING, INT>)")
         case MapType():
             check_storable(data_type.keyType, column, nested=True)
             check_storable(data_type.valueType, column, nested=True)

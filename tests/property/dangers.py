@@ -27,6 +27,8 @@ DANGERS: Mapping[str, str] = {
     "scalar of several rows": "SELECT k, (SELECT two.k FROM {q} two WHERE two.k = 2) AS e FROM {r}",
     "scalar of several rows, correlated": "SELECT k, (SELECT two.b FROM {q} two "
     "WHERE two.k = one.k + 1) AS e FROM {r} one",
+    "scalar of several rows, by an inequality": "SELECT k, (SELECT two.b FROM {q} two "
+    "WHERE two.k > one.k) AS e FROM {r} one",
 }
 """Queries over two tables with the columns k (0, 1, 2 or NULL) and b (boolean).
 

@@ -113,6 +113,12 @@ QUERIES = {
     "scalar subquery of one row": (
         "select k, (select c from u where u.k = t.k and c = 100) x from t"
     ),
+    "scalar subquery of one row by an inequality": (
+        "select k, (select m from (select k, max(c) m from u group by k) g "
+        "where g.k = t.k and g.m > t.a) x from t"
+    ),
+    "NULL of no type": "select k, null n, array(null) x, struct(a, null) y from t",
+    "NULL of no type in groups": "select n, count(*) c from (select null n, a from t) group by n",
     "max_by and min_by": "select k, max_by(a, a * 2), min_by(a, a) from t group by k",
     "shared common table expression": (
         "with q as (select k, sum(a) x from t group by k) select q.k, q.x, r.x y from q "

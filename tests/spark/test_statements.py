@@ -160,7 +160,7 @@ BAD = [
         ["the constraint FOREIGN KEY (a) REFERENCES orders (id) of 't' is not supported"],
     ),
     ("CREATE TABLE t (_weight INT)", DefinitionError, ["_weight"]),
-    ("CREATE TABLE t (a VOID)", DefinitionError, ["'a'", "void"]),
+    ("CREATE TABLE t (a MAP<VOID, INT>)", DefinitionError, ["'a'", "map<void,int>"]),
     ("CREATE MATERIALIZED VIEW spend AS SELECT 1", DefinitionError, ["spend", "exists"]),
     ("TRUNCATE TABLE orders", StatementError, ["TRUNCATE"]),
 ]

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from rekindle.calculus.scalars import Column, Scalar
+from rekindle.calculus.derived import masked
+from rekindle.calculus.scalars import Column, Scalar, row_of
+from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import (
     Aggregate,
     Answer,
@@ -262,18 +264,20 @@ def _single(
     """A left outer join in which a second match is an error, as of a scalar subquery."""
     catalyst = translator.catalyst
     keys, residual = _keys(translator, plan, left, right, option(plan.condition()))
+    matches = right.term
     if residual is not None:
-        raise unsupported("a scalar subquery that may give several rows for a row", plan)
+        matches, keys = _matches(translator, left, right, keys, residual)
     names = tuple((f"key{i}", key) for i, key in enumerate(keys[1]))
-    counts = Aggregate(right.term, names, (row_count(catalyst),))
-    counted = Join(right.term, counts, keys[1], _leading(counts, len(names)))
+    counts = Aggregate(matches, names, (row_count(catalyst),))
+    counted = Join(matches, counts, keys[1], _leading(counts, len(names)))
     number = catalyst.attribute("matches", "bigint")
-    width = len(right.attributes)
-    kept = tuple((f.name, Column(i, f.type, f.nullable)) for i, f in enumerate(right.term.schema))
-    total = Column(width + len(names), "bigint", nullable=False)
+    kept = _named(matches.schema)
+    total = Column(len(kept) + len(names), "bigint", nullable=False)
     numbered = Map(counted, (*kept, ("matches", total)))
     joined = OuterJoin(left.term, numbered, *keys, None, Padded.RIGHT)
-    inputs = (*left.attributes, *right.attributes, number)
+    read = kept[len(right.attributes) :]
+    between = [catalyst.attribute(name, column.type) for name, column in read]
+    inputs = (*left.attributes, *right.attributes, *between, number)
     failure = F.expr("raise_error('a scalar subquery gave more than one row')")
     (failed,) = catalyst.analysed([failure], ())
     many = catalyst.expression("GreaterThan")(number, catalyst.literal("1L"))
@@ -284,6 +288,32 @@ def _single(
         checked = catalyst.expression("If")(many, cast, attribute)
         outputs.append((str(attribute.name()), translator.scalar(checked, inputs)))
     return Translated(Map(joined, tuple(outputs)), tuple(items(plan.output())))
+
+
+def _matches(
+    translator: Translator, left: Translated, right: Translated, keys: Keys, residual: JavaObject
+) -> tuple[Term, Keys]:
+    """The right rows with values of the left columns that a condition reads and that they match.
+
+    Rows that have these values have the same matches, and find them by the values.
+    """
+    width = len(left.attributes)
+    rest = translator.scalar(residual, left.attributes + right.attributes)
+    read = {i for scalar in (*keys[0], rest) for i in scalar.references if i < width}
+    band = _band(translator, residual, left, right)
+    pairs = Join(masked(left.term, read), right.term, *keys, rest, band)
+    places = [*range(width, len(pairs.schema)), *sorted(read)]
+    named = _named(pairs.schema)
+    matches = Map(pairs, tuple(named[i] for i in places))
+    if not read:
+        return matches, ((), ())
+    ours = row_of([named[i][1] for i in sorted(read)])
+    theirs = row_of([column for _, column in _named(matches.schema)[len(right.attributes) :]])
+    return matches, ((ours,), (theirs,))
+
+
+def _named(schema: Schema) -> tuple[tuple[str, Column], ...]:
+    return tuple((f.name, Column(i, f.type, f.nullable)) for i, f in enumerate(schema))
 
 
 def _leading(term: Term, count: int) -> tuple[Column, ...]:
