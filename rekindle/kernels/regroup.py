@@ -37,6 +37,8 @@ from rekindle.traces.near import (
 from rekindle.traces.reader import TraceReader
 
 MOMENT = "_moment"
+MOMENTS = (-1, 1)
+"""Before a change and after it, where all rows of a group are given."""
 
 
 def touched_groups(

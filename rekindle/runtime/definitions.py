@@ -7,7 +7,6 @@ the view is checked, run over the tables as they are then.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +25,7 @@ from rekindle.errors import DefinitionError, UnsupportedError
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolve
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.frontends.spark_sql.persist import dump, load
+from rekindle.frontends.spark_sql.stored_plans import plans_from_text, plans_to_text
 from rekindle.frontends.spark_sql.subqueries import with_joined_subqueries
 from rekindle.frontends.spark_sql.ties import decided
 from rekindle.frontends.spark_sql.translate import Translator
@@ -98,10 +98,8 @@ class Definitions:
         return self._stored_plans(name, [self._marked(frame._jdf.queryExecution().analyzed())])
 
     def _stored_plans(self, name: str, plans: Sequence[JavaObject]) -> str:
-        """Plans as a text; read back at once, since Java writes subqueries that it cannot read."""
         try:
-            kept = self._catalyst.serialise(plans)
-            self._catalyst.deserialise(kept)
+            return plans_to_text(self._catalyst, plans)
         except Py4JJavaError as error:
             raise DefinitionError(
                 f"the DataFrame of view '{name}' cannot be stored",
@@ -109,7 +107,6 @@ class Definitions:
                 hint="define the view by SQL text; a DataFrame may not have subqueries inside "
                 "(scalar(), exists()), but may be a join",
             ) from error
-        return base64.b64encode(kept).decode()
 
     def of_loops(
         self, loops: Sequence[Loop], schemas: Mapping[str, StructType]
@@ -265,7 +262,7 @@ class Definitions:
         if entry.plan is None:
             assert entry.loop is not None
             return self._fixed_point(entry.loop, contents)
-        marked = self._catalyst.deserialise(base64.b64decode(entry.plan))
+        marked = plans_from_text(self._catalyst, entry.plan)
         if entry.loop is None:
             return self._filled(marked[0], contents)
         initial, step = marked[:2]

@@ -16,16 +16,16 @@ from rekindle.circuit.nodes import Regroup
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.bodies import (
     CatalystAggregate,
+    CatalystGroupMap,
     CatalystPicking,
     CatalystRunning,
     CatalystTop,
     CatalystWindow,
 )
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
+from rekindle.frontends.spark_sql.numbering import in_order, ranked, windowed
 from rekindle.frontends.spark_sql.ordering import ascending
-from rekindle.kernels.regroup import MOMENT
-
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+from rekindle.kernels.regroup import MOMENT, MOMENTS
 
 
 class Bodies:
@@ -66,7 +66,7 @@ class Bodies:
         moved = self._moved(before, [moment, *columns])
         expressions = [self._result(catalyst.rebased(e, moved)) for e in body.going_on]
         order = [ascending(catalyst, moment), *(catalyst.rebased(o, moved) for o in body.order)]
-        plan = self._window(expressions, [columns[i] for i in keys], order, rows)
+        plan = windowed(self._catalyst, expressions, [columns[i] for i in keys], order, rows)
         later = catalyst.expression("GreaterThan")(moment, catalyst.literal("0L"))
         outputs = [*columns[: len(body.inputs)], *(e.toAttribute() for e in expressions)]
         return self._project([moment, *outputs], catalyst.plan("Filter")(later, plan))
@@ -92,11 +92,13 @@ class Bodies:
                     total = [self._catalyst.rebased(o, moved) for o in body.total]
                     plan = self._picking(expressions, groups, order, total, rows)
                 else:
-                    plan = self._window(expressions, groups, order, rows)
+                    plan = windowed(self._catalyst, expressions, groups, order, rows)
                 outputs = [*columns, *(e.toAttribute() for e in expressions)]
                 return self._project([moment, *outputs], plan)
             case CatalystTop():
                 return self._top(body, moment, groups, columns, rows)
+            case CatalystGroupMap():
+                return self._group_map(body, keys, rows, attributes)
         raise RekindleError(f"Spark cannot compute the groups of {body.text}")
 
     def total(
@@ -138,17 +140,59 @@ class Bodies:
         catalyst = self._catalyst
         moved = self._moved(body.inputs, columns)
         order = [self._catalyst.rebased(o, moved) for o in body.order]
-        ranked = self._ranked(self._catalyst.rebased(body.rank, moved), groups, order)
-        plan = self._window([ranked], groups, order, rows)
+        place = ranked(catalyst, catalyst.rebased(body.rank, moved), groups, order)
+        plan = windowed(catalyst, [place], groups, order, rows)
         within = catalyst.expression("And")(
             catalyst.expression("GreaterThan")(
-                ranked.toAttribute(), catalyst.literal(str(body.offset))
+                place.toAttribute(), catalyst.literal(str(body.offset))
             ),
             catalyst.expression("LessThanOrEqual")(
-                ranked.toAttribute(), catalyst.literal(str(body.last))
+                place.toAttribute(), catalyst.literal(str(body.last))
             ),
         )
         return self._project([moment, *columns], catalyst.plan("Filter")(within, plan))
+
+    def _group_map(
+        self,
+        body: CatalystGroupMap,
+        keys: Sequence[int],
+        rows: JavaObject,
+        attributes: Sequence[JavaObject],
+    ) -> JavaObject:
+        catalyst, moment = self._catalyst, attributes[0]
+        parts = []
+        for sign in MOMENTS:
+            is_then = catalyst.expression("EqualTo")(moment, catalyst.literal(f"{sign}L"))
+            then = catalyst.plan("Filter")(is_then, rows)
+            parts.append(self.at_moment(body, sign, keys, then, attributes))
+        return catalyst.plan("Union")(catalyst.seq(parts), False, False)
+
+    def at_moment(
+        self,
+        body: CatalystGroupMap,
+        sign: int,
+        keys: Sequence[int],
+        rows: JavaObject,
+        attributes: Sequence[JavaObject],
+    ) -> JavaObject:
+        """What a function gives for groups at one moment; its results do not say at which."""
+        catalyst, columns = self._catalyst, attributes[1:]
+        groups = [columns[i] for i in keys]
+        moved = self._moved(body.inputs, columns)
+        order = [catalyst.rebased(o, moved) for o in body.order]
+        ordered = in_order(catalyst, groups, order, rows)
+        # A function knows its columns by their names.
+        seen = body.inputs[: body.width]
+        named = [catalyst.named(moved[a.exprId().id()], str(a.name())) for a in seen]
+        given = self._moved(seen, [column.toAttribute() for column in named])
+        results = [catalyst.attribute("result", field.type) for field in body.schema]
+        mapped = catalyst.plan(body.node)(
+            catalyst.seq(groups),
+            catalyst.rebased(body.function, given),
+            catalyst.seq(results),
+            self._project([*groups, *named], ordered),
+        )
+        return self._project([self._result(catalyst.literal(f"{sign}L")), *results], mapped)
 
     def _picking(
         self,
@@ -160,47 +204,17 @@ class Bodies:
     ) -> JavaObject:
         """Window functions over rows that a window below has brought into the order `total`.
 
-        Its rows are in the order of the window above already, so they are not sorted again. The
-        numbers that it gives are used for nothing; without the filter Spark would leave it out.
+        Its rows are in the order of the window above already, so they are not sorted again.
         """
-        catalyst = self._catalyst
-        number = self._ranked(catalyst.expression("RowNumber")(), groups, total)
-        numbered = self._window([number], groups, total, rows)
-        counted = catalyst.expression("GreaterThan")(number.toAttribute(), catalyst.literal("0"))
-        return catalyst.plan("Filter")(counted, self._window(expressions, groups, order, numbered))
+        return windowed(
+            self._catalyst,
+            expressions,
+            groups,
+            order,
+            in_order(self._catalyst, groups, total, rows),
+        )
 
     # ---- expressions -----------------------------------------------------------------------
-
-    def _window(
-        self,
-        expressions: Sequence[JavaObject],
-        groups: Sequence[JavaObject],
-        order: Sequence[JavaObject],
-        rows: JavaObject,
-    ) -> JavaObject:
-        catalyst = self._catalyst
-        return catalyst.plan("Window")(
-            catalyst.seq(expressions),
-            catalyst.seq(groups),
-            catalyst.seq(order),
-            rows,
-            catalyst.none(),
-        )
-
-    def _ranked(
-        self, rank: JavaObject, groups: Sequence[JavaObject], order: Sequence[JavaObject]
-    ) -> JavaObject:
-        """A ranking function of the groups' rows."""
-        catalyst = self._catalyst
-        frame = catalyst.class_(_EXPRESSIONS + ".SpecifiedWindowFrame")(
-            catalyst.module(_EXPRESSIONS + ".RowFrame"),
-            catalyst.module(_EXPRESSIONS + ".UnboundedPreceding"),
-            catalyst.module(_EXPRESSIONS + ".CurrentRow"),
-        )
-        specification = catalyst.expression("WindowSpecDefinition")(
-            catalyst.seq(groups), catalyst.seq(order), frame
-        )
-        return self._result(catalyst.expression("WindowExpression")(rank, specification))
 
     def _project(self, columns: Sequence[JavaObject], plan: JavaObject) -> JavaObject:
         return self._catalyst.plan("Project")(self._catalyst.seq(columns), plan)

@@ -5,9 +5,11 @@ Everything here is derived from the node alone and kept for as long as the node 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rekindle.algebra.ring_sums import StoredSum
 from rekindle.calculus.bodies import Measures
@@ -19,6 +21,7 @@ from rekindle.circuit.nodes import Group, HalfJoin, Indexing, Node, Regroup, Sid
 from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import wraps_around
+from rekindle.frontends.spark_sql.bodies import CatalystGroupMap
 from rekindle.frontends.spark_sql.jvm import type_text
 from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum
 from rekindle.frontends.spark_sql.scalars import CatalystScalar
@@ -34,7 +37,7 @@ from rekindle.kernels.extremes import Extremes
 from rekindle.kernels.join import ChangeSide, Meeting
 from rekindle.kernels.moments import Comoments, Moments
 from rekindle.kernels.polynomials import SumPolynomials
-from rekindle.kernels.regroup import MOMENT
+from rekindle.kernels.regroup import MOMENT, MOMENTS
 from rekindle.kernels.ring_sums import SumInRing
 from rekindle.kernels.spans import Span
 from rekindle.kernels.sums import (
@@ -201,6 +204,19 @@ def with_positional_names(table: pa.Table) -> pa.Table:
     return table.rename_columns(["_weight", *(f"c{i}" for i in range(table.num_columns - 1))])
 
 
+@dataclass(frozen=True, slots=True)
+class AtMoments:
+    """A plan for the groups before a change, and one for those after it."""
+
+    plans: Mapping[int, LocalPlan]
+
+    def run(self, rows: pa.Table) -> pa.Table:
+        moments = rows.column(MOMENT)
+        return pa.concat_tables(
+            plan.run(rows.filter(pc.equal(moments, sign))) for sign, plan in self.plans.items()
+        )
+
+
 class Plans:
     """Compiled work of the nodes of one database."""
 
@@ -213,7 +229,7 @@ class Plans:
         self.bodies = Bodies(lowering.catalyst)
         self._channel = channel
         self._local: LocalPlans | None = None
-        self._regroups: dict[str, LocalPlan | Extremes] = {}
+        self._regroups: dict[str, LocalPlan | Extremes | AtMoments] = {}
         self._of_nothing: dict[str, pa.Table] = {}
         self._lowered: dict[tuple[str, str], Narrowed] = {}
         self._segments: dict[tuple[str, str], Segment] = {}
@@ -272,7 +288,7 @@ class Plans:
         )
         return lambda table: with_positional_names(plan.run(table))
 
-    def regroup(self, node: Regroup, rows: Schema) -> LocalPlan | Extremes:
+    def regroup(self, node: Regroup, rows: Schema) -> LocalPlan | Extremes | AtMoments:
         """From the rows of touched groups to the weights and rows that they become."""
         if node.id not in self._regroups:
             keys, types = group_columns(node, rows)
@@ -281,8 +297,13 @@ class Plans:
             )
         return self._regroups[node.id]
 
-    def _by_spark(self, node: Regroup, keys: tuple[int, ...], types: list[str]) -> LocalPlan:
+    def _by_spark(
+        self, node: Regroup, keys: tuple[int, ...], types: list[str]
+    ) -> LocalPlan | AtMoments:
         attributes = self.bodies.attributes(types)
+        if isinstance(node.body, CatalystGroupMap):
+            body = node.body
+            return AtMoments({s: self._at_moment(body, s, keys, types) for s in MOMENTS})
         given, place, stamps = list(node.schema.types), len(node.keys), node.stamps
         if stamps:
             given = [*given[:place], *["int"] * (2 * stamps), *given[place:-stamps]]
@@ -290,6 +311,16 @@ class Plans:
             attributes,
             lambda leaf: self.bodies.of_node(node, keys, leaf, attributes),
             ["bigint", *given],
+        )
+
+    def _at_moment(
+        self, body: CatalystGroupMap, sign: int, keys: Sequence[int], types: Sequence[str]
+    ) -> LocalPlan:
+        attributes = self.bodies.attributes(types)
+        return self.local.prepare(
+            attributes,
+            lambda leaf: self.bodies.at_moment(body, sign, keys, leaf, attributes),
+            ["bigint", *body.schema.types],
         )
 
     def of_nothing(self, node: Regroup, rows: Schema) -> pa.Table:

@@ -1,4 +1,5 @@
-"""What Spark makes of the rows of one group: windows and the first rows in an order.
+"""What Spark makes of the rows of one group: windows, the first rows in an order, and what a Python
+function of all of them gives.
 
 `expressions` and `order` refer to `inputs`, the attributes of the group's columns. Aggregates over
 a group's rows are measures of the calculus, with `CatalystAggregate` as their last step.
@@ -11,7 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rekindle.calculus.schema import Field, Schema
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, fingerprint, type_text
+from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
+    JavaObject,
+    fingerprint,
+    items,
+    simple_name,
+    type_text,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,23 @@ class CatalystTop:
     last: int
     display: str = field(compare=False)
     rank: JavaObject = field(compare=False, repr=False)
+    order: tuple[JavaObject, ...] = field(compare=False, repr=False)
+    inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalystGroupMap:
+    """The rows that a Python function gives for all rows of the group, which come in `order`.
+
+    It sees the first `width` columns. `node` is the class of the plan node that runs it.
+    """
+
+    text: str
+    schema: Schema
+    node: str
+    width: int
+    display: str = field(compare=False)
+    function: JavaObject = field(compare=False, repr=False)
     order: tuple[JavaObject, ...] = field(compare=False, repr=False)
     inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
 
@@ -139,6 +164,29 @@ def top(
         last=last,
         display=f"{rank.sql()} in {offset + 1}..{last} by {words}",
         rank=rank,
+        order=tuple(order),
+        inputs=tuple(inputs),
+    )
+
+
+def group_map(
+    catalyst: Catalyst,
+    plan: JavaObject,
+    width: int,
+    order: Sequence[JavaObject],
+    inputs: Sequence[JavaObject],
+) -> CatalystGroupMap:
+    """The function of a plan node that gives rows for each group."""
+    function = plan.functionExpr()
+    # The function itself is part of its identity: two may have one name.
+    code = hashlib.sha256(str(function.func().command().mkString(",")).encode()).hexdigest()[:20]
+    return CatalystGroupMap(
+        text=f"group map:{code}:" + _identity(catalyst, [function, *order], inputs),
+        schema=_schema(items(plan.output())),
+        node=simple_name(plan),
+        width=width,
+        display=str(function.sql()),
+        function=function,
         order=tuple(order),
         inputs=tuple(inputs),
     )

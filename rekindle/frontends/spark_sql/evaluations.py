@@ -7,6 +7,7 @@ function gives any number of rows for each.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyspark import cloudpickle
@@ -66,16 +67,21 @@ def _is_table_function(plan: JavaObject) -> bool:
     return simple_name(plan).endswith("UDTF")
 
 
-def refuse_random(plan: JavaObject) -> None:
-    """Raise unless the functions of a plan node are declared to be functions of their arguments."""
-    declared = "; .asDeterministic() declares that it is one" if _is_table_function(plan) else ""
-    for function in functions_of(plan):
-        if not function.deterministic():
-            raise UndeterminedError(
-                f"the function {function.name()} is not deterministic",
-                detail=position(function),
-                hint="a materialized view must be a function of its tables" + declared,
-            )
+def refuse_random(functions: Sequence[JavaObject]) -> None:
+    """Raise unless Python functions are declared to be functions of their arguments."""
+    for function in functions:
+        if function.deterministic():
+            continue
+        declared = "; .asDeterministic() declares that it is one" if _is_udtf(function) else ""
+        raise UndeterminedError(
+            f"the function {function.name()} is not deterministic",
+            detail=position(function),
+            hint="a materialized view must be a function of its tables" + declared,
+        )
+
+
+def _is_udtf(function: JavaObject) -> bool:
+    return simple_name(function).endswith("UDTF")
 
 
 def refuse_state(plan: JavaObject) -> None:

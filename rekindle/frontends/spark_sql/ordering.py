@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from rekindle.calculus.terms import Distance, Extent, First, Map, Near, Onwards, PerGroup
 from rekindle.frontends.spark_sql import bodies, extents
+from rekindle.frontends.spark_sql.evaluations import refuse_random
 from rekindle.frontends.spark_sql.extents import Frame, Running, Sight
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
@@ -384,6 +385,33 @@ def _picks_an_end(function: JavaObject, frame: JavaObject) -> bool:
         case "Last":
             return ends and not function.ignoreNulls()
     return False
+
+
+# ---- functions of a group ----------------------------------------------------------------------
+
+
+def group_map(translator: Translator, plan: JavaObject) -> Translated:
+    """What a Python function gives for the rows of each group.
+
+    Spark gives it the rows in any order. Here it sees them in the order of their columns, so that
+    what it gave before a change can be computed again.
+    """
+    catalyst = translator.catalyst
+    refuse_random([plan.functionExpr()])
+    child = translator.translate(plan.child())
+    # Catalyst puts the keys in front of the columns that the function is given.
+    groups = items(plan.groupingAttributes())
+    given = child.attributes[len(groups) :]
+    known = {a.exprId().id() for a in given}
+    others = [key for key in groups if key.exprId().id() not in known]
+    keyed, places = _with_keys(
+        translator,
+        translator.map(child, [*given, *others]),
+        [catalyst.normalised(key) for key in groups],
+    )
+    order = total_order(catalyst, (), given)
+    body = bodies.group_map(catalyst, plan, len(given), order, keyed.attributes)
+    return Translated(PerGroup(keyed.term, places, body), tuple(items(plan.output())))
 
 
 def _with_keys(

@@ -19,6 +19,7 @@ from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.bodies import (
     CatalystAggregate,
+    CatalystGroupMap,
     CatalystPicking,
     CatalystRunning,
     CatalystTop,
@@ -48,6 +49,7 @@ _FORMS: Mapping[str, _Form] = {
     "window": _Form(CatalystWindow, (), ("expressions", "order", "inputs")),
     "picking": _Form(CatalystPicking, (), ("expressions", "order", "inputs", "total")),
     "running": _Form(CatalystRunning, ("moment",), ("expressions", "order", "inputs", "going_on")),
+    "group map": _Form(CatalystGroupMap, ("function",), ("order", "inputs")),
     "top": _Form(CatalystTop, ("rank",), ("order", "inputs")),
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rekindle.calculus.terms import Distance
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.frontends.spark_sql.numbering import in_order
 from rekindle.frontends.spark_sql.ordering import ties_of, total_order
 
 
@@ -27,6 +28,8 @@ def decided(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     match kind:
         case "Window":
             return _window(catalyst, plan)
+        case "FlatMapGroupsInPandas" | "FlatMapGroupsInArrow":
+            return _group_map(catalyst, plan)
         case "WindowGroupLimit" if simple_name(plan.rankLikeFunction()) == "RowNumber":
             return catalyst.plan("WindowGroupLimit")(
                 plan.partitionSpec(),
@@ -79,6 +82,15 @@ def _window(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
             plan.hint(),
         )
     return catalyst.plan("Project")(columns, rows)
+
+
+def _group_map(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    """A function of groups whose rows come in the order of their columns."""
+    groups, columns = items(plan.groupingAttributes()), items(plan.child().output())
+    order = total_order(catalyst, (), columns[len(groups) :])
+    rows = in_order(catalyst, groups, order, plan.child())
+    given = catalyst.plan("Project")(catalyst.seq(columns), rows)
+    return plan.withNewChildren(catalyst.seq([given]))
 
 
 def _tells_apart(named: JavaObject) -> bool:

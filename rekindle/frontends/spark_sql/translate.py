@@ -32,7 +32,12 @@ from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.collations import without_collations
 from rekindle.frontends.spark_sql.encoded import encoded_column
-from rekindle.frontends.spark_sql.evaluations import evaluation, refuse_random, refuse_state
+from rekindle.frontends.spark_sql.evaluations import (
+    evaluation,
+    functions_of,
+    refuse_random,
+    refuse_state,
+)
 from rekindle.frontends.spark_sql.joins import join
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
@@ -42,7 +47,7 @@ from rekindle.frontends.spark_sql.jvm import (
     simple_name,
     type_text,
 )
-from rekindle.frontends.spark_sql.ordering import group_limit, limit, window
+from rekindle.frontends.spark_sql.ordering import group_limit, group_map, limit, window
 from rekindle.frontends.spark_sql.raising import raised
 from rekindle.frontends.spark_sql.recursion import union_loop, union_loop_reference
 from rekindle.frontends.spark_sql.scalars import generator, scalar
@@ -60,8 +65,6 @@ WORDS = {
     "MapInArrow": "mapInArrow",
     "PythonMapInArrow": "mapInArrow",
     "MapInPandas": "mapInPandas",
-    "FlatMapGroupsInPandas": "groupBy().applyInPandas",
-    "FlatMapGroupsInArrow": "groupBy().applyInArrow",
     "FlatMapCoGroupsInPandas": "cogroup().applyInPandas",
     "FlatMapCoGroupsInArrow": "cogroup().applyInArrow",
     "InMemoryRelation": "a cached DataFrame",
@@ -271,7 +274,7 @@ def _generate(translator: Translator, plan: JavaObject) -> Translated:
 def _evaluate(translator: Translator, plan: JavaObject) -> Translated:
     """Python functions: a generator of one row for each row."""
     child = translator.translate(plan.child())
-    refuse_random(plan)
+    refuse_random(functions_of(plan))
     results = evaluation(translator.catalyst, plan, child.attributes)
     kept = tuple(range(len(child.attributes)))
     attributes = (*child.attributes, *items(plan.resultAttrs()))
@@ -280,7 +283,7 @@ def _evaluate(translator: Translator, plan: JavaObject) -> Translated:
 
 def _table_function(translator: Translator, plan: JavaObject) -> Translated:
     """A Python table function: the rows that it gives for each row."""
-    refuse_random(plan)
+    refuse_random(functions_of(plan))
     refuse_state(plan)
     child = translator.translate(plan.child())
     results = evaluation(translator.catalyst, plan, child.attributes)
@@ -375,6 +378,8 @@ TRANSLATIONS: Mapping[str, Callable[[Translator, JavaObject], Translated]] = {
     "BatchEvalPythonUDTF": _table_function,
     "Expand": _expand,
     "Window": window,
+    "FlatMapGroupsInPandas": group_map,
+    "FlatMapGroupsInArrow": group_map,
     "WindowGroupLimit": group_limit,
     "GlobalLimit": limit,
     "Offset": limit,
