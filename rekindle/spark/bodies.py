@@ -22,7 +22,7 @@ from rekindle.frontends.spark_sql.bodies import (
     CatalystTop,
     CatalystWindow,
 )
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, without_alias
 from rekindle.frontends.spark_sql.numbering import in_order, ranked, windowed
 from rekindle.frontends.spark_sql.ordering import ascending
 from rekindle.kernels.regroup import MOMENT, MOMENTS
@@ -182,17 +182,44 @@ class Bodies:
         order = [catalyst.rebased(o, moved) for o in body.order]
         ordered = in_order(catalyst, groups, order, rows)
         # A function knows its columns by their names.
-        seen = body.inputs[: body.width]
-        named = [catalyst.named(moved[a.exprId().id()], str(a.name())) for a in seen]
-        given = self._moved(seen, [column.toAttribute() for column in named])
-        results = [catalyst.attribute("result", field.type) for field in body.schema]
-        mapped = catalyst.plan(body.node)(
-            catalyst.seq(groups),
-            catalyst.rebased(body.function, given),
-            catalyst.seq(results),
-            self._project([*groups, *named], ordered),
+        seen = [
+            catalyst.named(catalyst.rebased(without_alias(column), moved), str(column.name()))
+            for column in body.columns
+        ]
+        given = self._moved(
+            [column.toAttribute() for column in body.columns], [one.toAttribute() for one in seen]
         )
+        function = catalyst.rebased(body.function, given)
+        results = [catalyst.attribute("result", field.type) for field in body.schema]
+        mapped = self._mapped(body.node, groups, function, results, seen, ordered)
         return self._project([self._result(catalyst.literal(f"{sign}L")), *results], mapped)
+
+    def _mapped(
+        self,
+        node: str,
+        groups: Sequence[JavaObject],
+        function: JavaObject,
+        results: Sequence[JavaObject],
+        seen: Sequence[JavaObject],
+        rows: JavaObject,
+    ) -> JavaObject:
+        """A function over columns of rows; a table function finds its partitions by itself."""
+        catalyst = self._catalyst
+        if node == "Generate":
+            return catalyst.plan(node)(
+                function,
+                catalyst.seq(()),
+                False,
+                catalyst.none(),
+                catalyst.seq(results),
+                self._project(seen, rows),
+            )
+        return catalyst.plan(node)(
+            catalyst.seq(groups),
+            function,
+            catalyst.seq(results),
+            self._project([*groups, *seen], rows),
+        )
 
     def _picking(
         self,

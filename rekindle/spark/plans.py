@@ -211,6 +211,7 @@ class AtMoments:
     plans: Mapping[int, LocalPlan]
 
     def run(self, rows: pa.Table) -> pa.Table:
+        """The weights and rows of both."""
         moments = rows.column(MOMENT)
         return pa.concat_tables(
             plan.run(rows.filter(pc.equal(moments, sign))) for sign, plan in self.plans.items()

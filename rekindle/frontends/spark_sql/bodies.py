@@ -16,9 +16,8 @@ from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
     fingerprint,
-    items,
-    simple_name,
     type_text,
+    without_alias,
 )
 
 
@@ -86,15 +85,15 @@ class CatalystTop:
 class CatalystGroupMap:
     """The rows that a Python function gives for all rows of the group, which come in `order`.
 
-    It sees the first `width` columns. `node` is the class of the plan node that runs it.
+    `columns` are what it sees of a row, `node` is the class of the plan node that runs it.
     """
 
     text: str
     schema: Schema
     node: str
-    width: int
     display: str = field(compare=False)
     function: JavaObject = field(compare=False, repr=False)
+    columns: tuple[JavaObject, ...] = field(compare=False, repr=False)
     order: tuple[JavaObject, ...] = field(compare=False, repr=False)
     inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
 
@@ -171,22 +170,26 @@ def top(
 
 def group_map(
     catalyst: Catalyst,
-    plan: JavaObject,
-    width: int,
+    node: str,
+    function: JavaObject,
+    columns: Sequence[JavaObject],
+    results: Sequence[JavaObject],
     order: Sequence[JavaObject],
     inputs: Sequence[JavaObject],
 ) -> CatalystGroupMap:
-    """The function of a plan node that gives rows for each group."""
-    function = plan.functionExpr()
+    """A function of the named `columns` of a group's rows, which gives rows of `results`."""
     # The function itself is part of its identity: two may have one name.
     code = hashlib.sha256(str(function.func().command().mkString(",")).encode()).hexdigest()[:20]
+    seen = _identity(catalyst, [function], [column.toAttribute() for column in columns])
+    names = ",".join(str(column.name()) for column in columns)
+    read = _identity(catalyst, [*map(without_alias, columns), *order], inputs)
     return CatalystGroupMap(
-        text=f"group map:{code}:" + _identity(catalyst, [function, *order], inputs),
-        schema=_schema(items(plan.output())),
-        node=simple_name(plan),
-        width=width,
+        text=f"{node} {code} {seen} {read}:{names}",
+        schema=_schema(results),
+        node=node,
         display=str(function.sql()),
         function=function,
+        columns=tuple(columns),
         order=tuple(order),
         inputs=tuple(inputs),
     )

@@ -223,6 +223,11 @@ def items(sequence: JavaObject) -> list[JavaObject]:
     return found
 
 
+def without_alias(expression: JavaObject) -> JavaObject:
+    """What a name stands for."""
+    return expression.child() if simple_name(expression) == "Alias" else expression
+
+
 def simple_name(node: JavaObject) -> str:
     """The class name of a plan or expression, without its package."""
     return str(node.getClass().getName()).rsplit(".", 1)[-1].rstrip("$")

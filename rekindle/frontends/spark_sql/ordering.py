@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from rekindle.calculus.terms import Distance, Extent, First, Map, Near, Onwards, PerGroup
 from rekindle.frontends.spark_sql import bodies, extents
-from rekindle.frontends.spark_sql.evaluations import refuse_random
+from rekindle.frontends.spark_sql.evaluations import Partitions, refuse_random
 from rekindle.frontends.spark_sql.extents import Frame, Running, Sight
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
@@ -409,9 +409,35 @@ def group_map(translator: Translator, plan: JavaObject) -> Translated:
         translator.map(child, [*given, *others]),
         [catalyst.normalised(key) for key in groups],
     )
-    order = total_order(catalyst, (), given)
-    body = bodies.group_map(catalyst, plan, len(given), order, keyed.attributes)
+    body = bodies.group_map(
+        catalyst,
+        simple_name(plan),
+        plan.functionExpr(),
+        given,
+        items(plan.output()),
+        total_order(catalyst, (), given),
+        keyed.attributes,
+    )
     return Translated(PerGroup(keyed.term, places, body), tuple(items(plan.output())))
+
+
+def table_map(translator: Translator, plan: JavaObject, parted: Partitions) -> Translated:
+    """What a Python table function gives for the rows of each partition of its argument."""
+    catalyst = translator.catalyst
+    child = translator.translate(parted.rows)
+    keys = [catalyst.normalised(key) for key in parted.keys]
+    keyed, places = _with_keys(translator, child, keys)
+    results = items(plan.resultAttrs())
+    body = bodies.group_map(
+        catalyst,
+        "Generate",
+        plan.udtf(),
+        parted.columns,
+        results,
+        total_order(catalyst, parted.order, child.attributes),
+        keyed.attributes,
+    )
+    return Translated(PerGroup(keyed.term, places, body), tuple(results))
 
 
 def _with_keys(

@@ -49,7 +49,7 @@ _FORMS: Mapping[str, _Form] = {
     "window": _Form(CatalystWindow, (), ("expressions", "order", "inputs")),
     "picking": _Form(CatalystPicking, (), ("expressions", "order", "inputs", "total")),
     "running": _Form(CatalystRunning, ("moment",), ("expressions", "order", "inputs", "going_on")),
-    "group map": _Form(CatalystGroupMap, ("function",), ("order", "inputs")),
+    "group map": _Form(CatalystGroupMap, ("function",), ("columns", "order", "inputs")),
     "top": _Form(CatalystTop, ("rank",), ("order", "inputs")),
 }
 

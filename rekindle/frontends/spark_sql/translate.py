@@ -35,7 +35,9 @@ from rekindle.frontends.spark_sql.encoded import encoded_column
 from rekindle.frontends.spark_sql.evaluations import (
     evaluation,
     functions_of,
+    partitions,
     refuse_random,
+    refuse_rows_of_nothing,
     refuse_state,
 )
 from rekindle.frontends.spark_sql.joins import join
@@ -46,8 +48,9 @@ from rekindle.frontends.spark_sql.jvm import (
     position,
     simple_name,
     type_text,
+    without_alias,
 )
-from rekindle.frontends.spark_sql.ordering import group_limit, group_map, limit, window
+from rekindle.frontends.spark_sql.ordering import group_limit, group_map, limit, table_map, window
 from rekindle.frontends.spark_sql.raising import raised
 from rekindle.frontends.spark_sql.recursion import union_loop, union_loop_reference
 from rekindle.frontends.spark_sql.scalars import generator, scalar
@@ -110,7 +113,7 @@ class Translator:
 
     def scalar(self, expression: JavaObject, inputs: Sequence[JavaObject]) -> Scalar:
         """The scalar of an expression; a plain column is a `Column`, which rewrites can see."""
-        bare = _without_alias(expression)
+        bare = without_alias(expression)
         if simple_name(bare) == "AttributeReference":
             wanted = bare.exprId().id()
             for i, attribute in enumerate(inputs):
@@ -146,13 +149,9 @@ class Translator:
             )
 
 
-def _without_alias(expression: JavaObject) -> JavaObject:
-    return expression.child() if simple_name(expression) == "Alias" else expression
-
-
 def _shown(expression: JavaObject) -> str:
     """A name for people: a column's own, or the text of an expression."""
-    bare = _without_alias(expression)
+    bare = without_alias(expression)
     return str(bare.name() if simple_name(bare) == "AttributeReference" else bare.sql())
 
 
@@ -201,8 +200,8 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
         for expression in groupings
     )
     key_attributes = [
-        _without_alias(g)
-        if simple_name(_without_alias(g)) == "AttributeReference"
+        without_alias(g)
+        if simple_name(without_alias(g)) == "AttributeReference"
         else catalyst.attribute(f"key{i}", type_text(g.dataType()))
         for i, g in enumerate(groupings)
     ]
@@ -220,11 +219,11 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
             )
             return call_attributes[-1]
         for grouping, attribute in zip(groupings, key_attributes, strict=True):
-            if _without_alias(grouping).semanticEquals(node):
+            if without_alias(grouping).semanticEquals(node):
                 return attribute
         return None
 
-    columns = [(result, catalyst.transform(_without_alias(result), cut)) for result in results]
+    columns = [(result, catalyst.transform(without_alias(result), cut)) for result in results]
     if not keys and any(simple_name(c.aggregateFunction()) == "PythonUDAF" for c in calls):
         # Of no rows Spark gives no row for Python functions, so they have a group that may go.
         keys = (("one", Literal(1, "int")),)
@@ -233,7 +232,7 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     if not calls and not keys:
         grouped = _ROW
     elif calls:
-        bare = [_without_alias(grouping) for grouping in groupings]
+        bare = [without_alias(grouping) for grouping in groupings]
         # In a recursion a group's rows come and go with the iterations: it is computed as a whole.
         measure = measure_of if translator.recursive.isdisjoint(sources(child.term)) else whole_of
         measures = tuple(
@@ -282,8 +281,12 @@ def _evaluate(translator: Translator, plan: JavaObject) -> Translated:
 
 
 def _table_function(translator: Translator, plan: JavaObject) -> Translated:
-    """A Python table function: the rows that it gives for each row."""
+    """A Python table function: the rows that it gives for each row, or for each partition."""
     refuse_random(functions_of(plan))
+    parted = partitions(plan)
+    if parted is not None:
+        refuse_rows_of_nothing(plan)
+        return table_map(translator, plan, parted)
     refuse_state(plan)
     child = translator.translate(plan.child())
     results = evaluation(translator.catalyst, plan, child.attributes)
