@@ -54,11 +54,14 @@ pytest: venv ## unit tests and doctests; ARGS='-k name' narrows
 	@$(VENV_PYTHON) -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 SUITES := tpch tpcds nexmark sqllogictest pg_ivm openivm feldera souffle ddlog
+# Thousands of small plans, each run a few times: compiling them well would not pay.
+external: export JAVA_TOOL_OPTIONS = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 external: venv ## suites that other people wrote, in full; writes docs/external/
 	@for suite in $(SUITES); do printf '\n== %s\n' "$$suite"; \
 	    $(VENV_PYTHON) -u -m tests.external.$$suite $(ARGS) || failed=1; done; exit $${failed:-0}
 
 # Fails too when a declared kind of node, way to follow a change or feature never occurred.
+fuzz: export JAVA_TOOL_OPTIONS = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 fuzz: venv ## long property tests and a table of what they covered; REKINDLE_FUZZ_EXAMPLES=200
 	$(call stage,fuzz (REKINDLE_FUZZ_EXAMPLES=$(REKINDLE_FUZZ_EXAMPLES)))
 	@$(VENV_PYTHON) -m pytest -q -m fuzz --timeout=0 tests $(ARGS)

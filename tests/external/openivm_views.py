@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from rekindle.errors import UnsupportedError
+from rekindle.errors import UndeterminedError, UnsupportedError
 from rekindle.runtime.database import Database
 from tests.external.batches import Case, condition, generalised, raises, text
 from tests.external.compare import TINY, Backwards, Difference, Reference, Row, differing, rows_of
@@ -91,6 +91,8 @@ class Views:
                 case = _with_names(case, reference.frame(query).columns)
                 verb = "CREATE OR REPLACE" if replace else "CREATE"
                 self.db.sql(f"{verb} MATERIALIZED VIEW {name} AS {case.query}")
+            except UndeterminedError as error:
+                outcome, reason = Outcome.UNDETERMINED, str(error)
             except UnsupportedError as error:
                 outcome, reason = Outcome.REFUSED, str(error)
             except Exception as error:
