@@ -23,13 +23,15 @@ class Form:
     """An aggregate of a column `{c}` of some families; `{d}` is a number as DOUBLE.
 
     `is_followed` says that it needs no more than a bounded part of a group without a key. A `plain`
-    one is a call that FILTER can follow.
+    one is a call that FILTER can follow. One that is `alone` is the only one of its query: Spark
+    fails on several DISTINCTs, or one with a FILTER, where any has an order.
     """
 
     text: str
     families: tuple[str, ...] = NUMBERS
     is_followed: bool = False
     plain: bool = True
+    alone: bool = False
     type: Type | None = OPAQUE
     """None is the type of the column."""
 
@@ -79,7 +81,9 @@ AGGREGATES: Mapping[str, Form] = {
     "mode": Form("mode({c}, true)", LEVEL),
     "mode within group": Form("mode() WITHIN GROUP (ORDER BY {c} DESC)", LEVEL),
     "listagg": Form("listagg({c}, ',') WITHIN GROUP (ORDER BY {c})", ("string",)),
-    "listagg(DISTINCT)": Form("listagg(DISTINCT {c}) WITHIN GROUP (ORDER BY {c})", ("string",)),
+    "listagg(DISTINCT)": Form(
+        "listagg(DISTINCT {c}) WITHIN GROUP (ORDER BY {c})", ("string",), alone=True
+    ),
     "approx_count_distinct": Form("approx_count_distinct({c})", LEVEL),
     "approx_percentile": Form("approx_percentile({c}, 0.5)"),
     "approx_top_k": Form(
@@ -118,10 +122,13 @@ def measures(draw: Drawing, relation: Relation) -> tuple[list[tuple[str, Type]],
     usable.setdefault("count(*)", (AGGREGATES["count(*)"], [""]))
     found: list[tuple[str, Type]] = []
     followed = True
+    together = {name: each for name, each in usable.items() if not each[0].alone}
     for _ in range(draw.number(1, 4)):
-        form, columns = draw.pick("aggregate", usable)
+        form, columns = draw.pick("aggregate", together if found else usable)
         followed &= form.is_followed
         text, type_ = _filled(draw, relation, form, columns)
+        if form.alone:
+            return [(text, type_)], followed
         if form.plain and draw.now_and_then("modifier", "FILTER", 5):
             text = f"{text} FILTER (WHERE {predicate(draw, relation)})"
         found.append((text, type_))
