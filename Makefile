@@ -61,7 +61,6 @@ external: venv ## suites that other people wrote, in full; writes docs/external/
 	    $(VENV_PYTHON) -u -m tests.external.$$suite $(ARGS) || failed=1; done; exit $${failed:-0}
 
 # Fails too when a declared kind of node, way to follow a change or feature never occurred.
-fuzz: export JAVA_TOOL_OPTIONS = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 fuzz: venv ## long property tests and a table of what they covered; REKINDLE_FUZZ_EXAMPLES=200
 	$(call stage,fuzz (REKINDLE_FUZZ_EXAMPLES=$(REKINDLE_FUZZ_EXAMPLES)))
 	@$(VENV_PYTHON) -m pytest -q -m fuzz --timeout=0 tests $(ARGS)
