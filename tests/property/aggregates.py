@@ -89,7 +89,7 @@ AGGREGATES: Mapping[str, Form] = {
     "approx_top_k": Form(
         "array_max(transform(approx_top_k({c}), e -> e.count))", ("integer",), plain=False
     ),
-    "hll_sketch": Form("hll_sketch_estimate(hll_sketch_agg({c}))", ("integer",), plain=False),
+    "hll_sketch": Form("hll_sketch_estimate(hll_sketch_agg(CAST({c} AS INT)))", ("integer",), plain=False),
     "count_min_sketch": Form(
         "hex(count_min_sketch({c}, 0.5D, 0.5D, 1))", ("integer",), plain=False
     ),
