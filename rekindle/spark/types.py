@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
@@ -181,7 +182,14 @@ def arrow_type(data_type: DataType) -> pa.DataType:
     """The Arrow type in which a column of this type is stored."""
     if isinstance(data_type, YearMonthIntervalType):
         return pa.int32()
-    return opened(to_arrow_type(data_type, timezone="UTC"))
+    try:
+        return opened(to_arrow_type(data_type, timezone="UTC"))
+    except PySparkTypeError as error:
+        raise DefinitionError(
+            f"a value of the type {data_type.simpleString()} cannot be stored yet",
+            detail="a part of the view keeps one for each of its groups or rows",
+            hint="cast what is inside to STRING or a number first",
+        ) from error
 
 
 def stored(data_type: DataType) -> DataType:

@@ -16,6 +16,8 @@ COMPARED = (
     *LEVEL, "integer-payload", "boolean", "binary", "duration", "months", "time", "special",
     "struct", "array",
 )  # fmt: skip
+COLLECTED = tuple(family for family in COMPARED if family != "months")
+"""Types of which an array can be stored."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ AGGREGATES: Mapping[str, Form] = {
     "count(DISTINCT) of two": _followed("count(DISTINCT {c}, {k})", *LEVEL, type_=BIGINT),
     "sum(DISTINCT)": _followed("sum(DISTINCT {c})"),
     "avg(DISTINCT)": _followed("avg(DISTINCT {c})"),
-    "collect_list": Form("sort_array(collect_list({c}))", COMPARED, plain=False),
-    "array_agg": Form("size(array_agg({c}))", COMPARED, plain=False),
+    "collect_list": Form("sort_array(collect_list({c}))", COLLECTED, plain=False),
+    "array_agg": Form("size(array_agg({c}))", COLLECTED, plain=False),
     "collect_set": Form("sort_array(collect_set({c}))", LEVEL, plain=False),
     "percentile": Form("percentile({c}, 0.3)"),
     "percentile of several": Form("percentile({c}, array(0.0, 0.75))"),
@@ -80,7 +82,7 @@ AGGREGATES: Mapping[str, Form] = {
     "median": Form("median({c})"),
     "mode": Form("mode({c}, true)", LEVEL),
     "mode within group": Form("mode() WITHIN GROUP (ORDER BY {c} DESC)", LEVEL),
-    "listagg": Form("listagg({c}, ',') WITHIN GROUP (ORDER BY {c})", ("string",)),
+    "listagg": Form("listagg({c}, ',') WITHIN GROUP (ORDER BY {c})", ("string",), alone=True),
     "listagg(DISTINCT)": Form(
         "listagg(DISTINCT {c}) WITHIN GROUP (ORDER BY {c})", ("string",), alone=True
     ),
@@ -89,7 +91,9 @@ AGGREGATES: Mapping[str, Form] = {
     "approx_top_k": Form(
         "array_max(transform(approx_top_k({c}), e -> e.count))", ("integer",), plain=False
     ),
-    "hll_sketch": Form("hll_sketch_estimate(hll_sketch_agg(CAST({c} AS INT)))", ("integer",), plain=False),
+    "hll_sketch": Form(
+        "hll_sketch_estimate(hll_sketch_agg(CAST({c} AS INT)))", ("integer",), plain=False
+    ),
     "count_min_sketch": Form(
         "hex(count_min_sketch({c}, 0.5D, 0.5D, 1))", ("integer",), plain=False
     ),

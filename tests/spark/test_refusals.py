@@ -49,6 +49,10 @@ FRAMES: list[tuple[Callable[[DataFrame], DataFrame], str]] = [
 QUERIES = [
     ("SELECT TRANSFORM (a) USING 'cat' AS (x) FROM t", "TRANSFORM"),
     ("SELECT last(a) AS x FROM t", "last"),
+    (
+        "SELECT size(array_agg(make_ym_interval(b, 1))) AS n FROM t GROUP BY a HAVING sum(1) < 3",
+        "array<interval year to month>",
+    ),
     ("SELECT map() AS x, a FROM t", "map<void,void>"),
     ("SELECT a, a AS A FROM t", "several columns called 'a'"),
     (
