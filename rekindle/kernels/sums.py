@@ -40,16 +40,23 @@ class Overflow(Enum):
     NULL = "null"
 
 
+_BIGINT = pa.int64()
+
+
 @dataclass(frozen=True, slots=True)
 class SumInteger:
-    """sum of int8 to int64. Buffer: sum bigint, NULL without non-NULL inputs."""
+    """sum of int8 to int64, or of an interval, which is a number of months or microseconds.
+
+    Buffer: the sum in a `type` of 32 or 64 bits, NULL without non-NULL inputs.
+    """
 
     inputs: tuple[str, ...]
     overflow: Overflow = Overflow.RAISE
+    type: Any = _BIGINT
 
     @property
     def buffer_types(self) -> tuple[Any, ...]:
-        return (pa.int64(),)
+        return (self.type,)
 
     def values(self, prefix: str) -> tuple[ValueColumns, ...]:
         return _integer_values(prefix)
@@ -61,6 +68,9 @@ class SumInteger:
         count, total = integers(values[0][0]), values[1]
         low, high = integers(total[0]), integers(total[1])
         outside = (high < -(2**31)) | (high >= 2**31)
+        sums = (high << 32) | low
+        if self.type.bit_width == 32:
+            outside |= (sums < -(2**31)) | (sums >= 2**31)
         absent = count == 0
         if outside.any():
             match self.overflow:
@@ -74,7 +84,28 @@ class SumInteger:
                     absent = absent | outside
                 case Overflow.WRAP:
                     pass
-        return [pa.array((high << 32) | low, mask=absent)]
+        return [pa.array(sums, mask=absent).cast(self.type, safe=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class AverageInterval:
+    """avg of an interval. Buffers: sum in its `type`, count bigint."""
+
+    inputs: tuple[str, ...]
+    type: Any
+
+    @property
+    def buffer_types(self) -> tuple[Any, ...]:
+        return (self.type, pa.int64())
+
+    def values(self, prefix: str) -> tuple[ValueColumns, ...]:
+        return _integer_values(prefix)
+
+    def lift(self, inputs: Sequence[Any], weights: Int64s) -> list[Columns]:
+        return _lift_integers(inputs[0], weights)
+
+    def buffers(self, values: Sequence[Columns]) -> list[Any]:
+        return [*SumInteger(self.inputs, type=self.type).buffers(values), values[0][0]]
 
 
 @dataclass(frozen=True, slots=True)

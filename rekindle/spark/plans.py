@@ -44,6 +44,7 @@ from rekindle.kernels.sums import (
     AverageDecimal,
     AverageDouble,
     AverageInteger,
+    AverageInterval,
     Overflow,
     SumDecimal,
     SumDouble,
@@ -97,6 +98,8 @@ def _accumulator(measure: Measure, inputs: tuple[str, ...]) -> Accumulator:
             return SumDecimal(inputs, *_buffer_decimal(measure))
         case AggregateFunction.SUM if argument in ("float", "double"):
             return SumDouble(inputs)
+        case AggregateFunction.SUM if argument.startswith("interval"):
+            return SumInteger(inputs, type=arrow_type(data_type(argument)))
         case AggregateFunction.SUM:
             overflow = Overflow.WRAP if wraps_around(measure) else Overflow.RAISE
             return SumInteger(inputs, overflow)
@@ -104,6 +107,8 @@ def _accumulator(measure: Measure, inputs: tuple[str, ...]) -> Accumulator:
             return AverageDecimal(inputs, *_buffer_decimal(measure))
         case AggregateFunction.AVERAGE if argument in ("float", "double"):
             return AverageDouble(inputs)
+        case AggregateFunction.AVERAGE if argument.startswith("interval"):
+            return AverageInterval(inputs, arrow_type(data_type(argument)))
         case AggregateFunction.AVERAGE:
             return AverageInteger(inputs)
         case AggregateFunction.MOMENTS:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from pyspark.sql import functions as F
 
+from rekindle.errors import EvaluationError
 from rekindle.runtime.database import Database
 from tests.property.oracle import bag
-from tests.spark.helpers import rows
+from tests.spark.helpers import refused, rows
 
 CALLS = [
     "count(x)", "count_if(x > 1)", "sum(x)", "avg(x)", "var_samp(x)", "stddev_pop(x)",
@@ -60,3 +63,31 @@ def test_a_python_aggregate_follows_changes(db: Database) -> None:
 
 def _spread(values):  # type: ignore[no-untyped-def]
     return float(values.max() - values.min())
+
+
+def test_sums_of_intervals_in_several_groups(db: Database) -> None:
+    """An interval is a number of 32 or 64 bits, and so is the sum of one."""
+    db.sql("CREATE TABLE t (k INT, m INTERVAL YEAR TO MONTH, d INTERVAL DAY TO SECOND)")
+    shown = ", ".join(f"CAST({f}({c}) AS STRING) AS {f}_{c}" for f in ("sum", "avg") for c in "md")
+    db.create_view("each", f"SELECT k, {shown} FROM t GROUP BY k")
+    db.create_view("total", f"SELECT {shown} FROM t")
+    day = timedelta(days=1, microseconds=7)
+    rows = [
+        (1, -13, day),
+        (1, None, -day),
+        (2, 14, None),
+        (2, 14, day),
+        (3, None, None),
+        (4, 5, day),
+    ]
+    with db.transaction() as tx:
+        tx.insert("t", rows)
+    for gone in rows[::2]:
+        for view in db.views:
+            db.check(view)
+        with db.transaction() as tx:
+            tx.delete("t", [gone])
+    for view in db.views:
+        db.check(view)
+    with refused(db, EvaluationError, "ARITHMETIC_OVERFLOW"), db.transaction() as tx:
+        tx.insert("t", [(2, 2**31 - 1, None)])
