@@ -12,7 +12,7 @@ DANGERS: Mapping[str, str] = {
     "invalid cast": "SELECT CAST(CASE k WHEN 2 THEN 'x' ELSE '1' END AS INT) AS e FROM {r}",
     "invalid date": "SELECT CAST(concat('2024-0', CAST(k * 6 AS STRING), '-01') AS DATE) AS e "
     "FROM {r} WHERE k > 0",
-    "array index": "SELECT array(1, 2)[k] AS e FROM {r}",
+    "array index": "SELECT array(1, 2, NULL)[k + 1] AS e FROM {r}",
     "raise_error": "SELECT CASE WHEN k = 2 THEN raise_error('two') ELSE k END AS e FROM {r}",
     "in a condition": "SELECT k FROM {r} WHERE 1 / (k - 2) < 1",
     "in a key": "SELECT 1 / (k - 2) AS e, count(*) AS c FROM {r} GROUP BY 1 / (k - 2)",
