@@ -56,8 +56,8 @@ WAYS: Mapping[Way, tuple[str, str] | None] = {
     ("Regroup", "from a change on"): ("frame", "ROWS running"),
     ("Regroup", "touched groups"): ("frame", "whole"),
     ("Regroup", "recomputed"): ("partition", "all rows"),
-    ("Variable", "source"): ("recursion", "counts on"),
-    ("Recur", "fixed point"): ("recursion", "counts on"),
+    ("Variable", "source"): ("recursion", "follows a table"),
+    ("Recur", "fixed point"): ("recursion", "follows a table"),
 }
 """The kinds of nodes with the ways they take, and a feature of a query that leads to each.
 

@@ -361,7 +361,7 @@ def test_the_campaign_covers_what_is_declared(spark: SparkSession) -> None:
             _aimed(partial(_placed, spark, aims=aims))
         if coverage.missing("policy") or len(leading) < len(set(ways)):
             for placement in ("inline", "spark"):
-                _aimed(partial(_policies, spark, placement=placement))
+                _aimed(partial(_policies, spark, placement=placement), examples=6)
     assert not coverage.missing() and not coverage.missing_ways()
 
 
@@ -369,12 +369,12 @@ def _batches(aims: list[Aim], size: int) -> list[list[Aim]]:
     return [aims[i : i + size] for i in range(0, len(aims), size)]
 
 
-def _aimed(law: Callable[[st.DataObject], None]) -> None:
-    """The simplest example, which has next to no rows, and another."""
+def _aimed(law: Callable[[st.DataObject], None], examples: int = 2) -> None:
+    """The simplest example, which has next to no rows, and others."""
 
-    @settings(LONG, max_examples=2, database=None)
+    @settings(LONG, max_examples=examples, database=None)
     @given(data=st.data())
-    def examples(data: st.DataObject) -> None:
+    def tried(data: st.DataObject) -> None:
         law(data)
 
-    examples()
+    tried()
