@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -282,7 +283,7 @@ def _failing(spark: SparkSession, data: st.DataObject, aims: Sequence[Aim] = ())
                 edits = _noted(data.draw(changes.calls(after), f"step {step}"))
                 try:
                     expected = subject.recompute(after)
-                except PySparkException as failure:
+                except (PySparkException, Py4JJavaError) as failure:
                     note(f"  -- Spark fails: {str(failure)[:80]}")
                     epoch = subject.db.epoch
                     with pytest.raises(EvaluationError):
