@@ -117,6 +117,10 @@ def test_table_functions_follow_changes(warehouse: str, spark: SparkSession) -> 
         ("SELECT * FROM any_words('a')", "any_words is not deterministic"),
         ("SELECT f.* FROM t, LATERAL counted(t.s) AS f", "terminate of the table function counted"),
         ("SELECT * FROM words_at_once(TABLE(t))", "the Arrow table function words_at_once"),
+        (
+            "SELECT * FROM words_at_once(TABLE(t) PARTITION BY id)",
+            "the Arrow table function words_at_once",
+        ),
         ("SELECT * FROM counted(TABLE(t))", "terminate of the table function counted"),
         ("SELECT * FROM counted(TABLE(t) PARTITION BY id)", "it gave (0, '')"),
     ],

@@ -98,6 +98,8 @@ def partitions(plan: JavaObject) -> Partitions | None:
     project = plan.child()
     if simple_name(project) != "Project" or items(plan.requiredChildOutput()):
         return None
+    if int(plan.udtf().evalType()) == PythonEvalType.SQL_ARROW_UDTF:
+        return None
     below, order = project.child(), []
     if simple_name(below) == "Sort" and not getattr(below, "global")():
         below, order = below.child(), items(below.order())

@@ -30,7 +30,7 @@ from rekindle.frontends.spark_sql.jvm import (
     variant_bytes,
 )
 from rekindle.frontends.spark_sql.running import continued
-from rekindle.frontends.spark_sql.translated import Translated
+from rekindle.frontends.spark_sql.translated import Translated, unsupported
 
 if TYPE_CHECKING:
     from rekindle.frontends.spark_sql.translate import Translator
@@ -401,6 +401,8 @@ def group_map(translator: Translator, plan: JavaObject) -> Translated:
     child = translator.translate(plan.child())
     # Catalyst puts the keys in front of the columns that the function is given.
     groups = items(plan.groupingAttributes())
+    if any(is_collated(key.dataType()) for key in groups):
+        raise unsupported("a Python function of groups by a text with a collation", plan)
     given = child.attributes[len(groups) :]
     known = {a.exprId().id() for a in given}
     others = [key for key in groups if key.exprId().id() not in known]
