@@ -200,7 +200,7 @@ class Statements:
             )
             for position in range(len(node.schema))
         ]
-        decided = self._select(join, [self._star(), self._alias(number, "__action")])
+        decided = self._select(join, [self._star(), self._catalyst.named(number, "__action")])
         final = self._select(decided, [self._name("__action"), self._name("__row"), *old, *new])
         frame = self._query(final, self._numbered(node), node)
         self._apply_merge(tx, node, frame, actions)
@@ -246,7 +246,7 @@ class Statements:
         return plan.withColumn("__row", F.monotonically_increasing_id())
 
     def _flagged(self, plan: JavaObject, flag: str) -> JavaObject:
-        true = self._alias(self._catalyst.literal("true"), flag)
+        true = self._catalyst.named(self._catalyst.literal("true"), flag)
         return self._select(plan, [self._star(), true])
 
     def _applies(self, action: JavaObject, side: str) -> JavaObject:
@@ -333,7 +333,7 @@ class Statements:
         rows = [
             self._select(
                 self._catalyst.plan("OneRowRelation")(),
-                [self._alias(value, f"k{i}") for i, value in enumerate(key)],
+                [self._catalyst.named(value, f"k{i}") for i, value in enumerate(key)],
             )
             for key in keys
         ]
@@ -372,15 +372,9 @@ class Statements:
             self._catalyst.seq([column])
         )
 
-    def _alias(self, expression: JavaObject, name: str) -> JavaObject:
-        fresh = self._catalyst.module(
-            "org.apache.spark.sql.catalyst.expressions.NamedExpression"
-        ).newExprId()
-        return self._catalyst.alias(expression, name, fresh)
-
     def _select(self, plan: JavaObject, columns: Sequence[JavaObject]) -> JavaObject:
         named = [
-            self._alias(column, f"e{i}") if _needs_alias(column) else column
+            self._catalyst.named(column, f"e{i}") if _needs_alias(column) else column
             for i, column in enumerate(columns)
         ]
         return self._catalyst.plan("Project")(self._catalyst.seq(named), plan)

@@ -125,9 +125,11 @@ class Bodies:
         if not isinstance(finish, CatalystAggregate):
             raise RekindleError(f"Spark cannot compute the aggregate {measure.name}")
         places = [a.position for a in measure.arguments if isinstance(a, Column)]
-        return self._catalyst.rebased(
+        call = self._catalyst.rebased(
             finish.expression, self._moved(finish.inputs, [columns[i] for i in places])
         )
+        # Equal calls of different columns may be one object, and Spark knows a result by its id.
+        return self._catalyst.call(call.aggregateFunction(), call)
 
     def _top(
         self,

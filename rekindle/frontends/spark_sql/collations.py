@@ -62,7 +62,7 @@ def _result(catalyst: Catalyst, result: JavaObject, collated: Sequence[JavaObjec
 def _shown(catalyst: Catalyst, key: JavaObject) -> JavaObject:
     """The text that stands for a group."""
     function = catalyst.class_(f"{_AGGREGATES}.Min")(catalyst.without_collation(key))
-    return catalyst.cast(_call(catalyst, function), key.dataType())
+    return catalyst.cast(catalyst.call(function), key.dataType())
 
 
 def _compared(catalyst: Catalyst, call: JavaObject) -> JavaObject:
@@ -100,14 +100,6 @@ def _order(catalyst: Catalyst, value: JavaObject) -> JavaObject:
     both = catalyst.expression("CreateNamedStruct")(catalyst.seq(parts))
     absent = catalyst.expression("IsNull")(value)
     return catalyst.expression("If")(absent, catalyst.null(both.dataType()), both)
-
-
-def _call(catalyst: Catalyst, function: JavaObject) -> JavaObject:
-    fresh = catalyst.module("org.apache.spark.sql.catalyst.expressions.NamedExpression").newExprId()
-    complete = catalyst.module(f"{_AGGREGATES}.Complete")
-    return catalyst.class_(f"{_AGGREGATES}.AggregateExpression")(
-        function, complete, False, catalyst.none(), fresh
-    )
 
 
 def _bare(expression: JavaObject) -> JavaObject:

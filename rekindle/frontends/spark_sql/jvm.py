@@ -18,6 +18,7 @@ from rekindle.frontends.spark_sql.encoded import uncollated
 
 JavaObject = Any
 
+_AGGREGATES = "org.apache.spark.sql.catalyst.expressions.aggregate"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 
@@ -131,15 +132,24 @@ class Catalyst:
 
     def named(self, child: JavaObject, name: str) -> JavaObject:
         """`child AS name`, known by a fresh expression id."""
-        fresh = self.module(f"{_EXPRESSIONS}.NamedExpression").newExprId()
-        return self.alias(child, name, fresh)
+        return self.alias(child, name, self.identifier())
 
     def attribute(self, name: str, ddl: str) -> JavaObject:
         """A fresh attribute."""
-        fresh = self.module(f"{_EXPRESSIONS}.NamedExpression").newExprId()
         metadata = self.module("org.apache.spark.sql.types.Metadata").empty()
         return self.expression("AttributeReference")(
-            name, self.data_type(ddl), True, metadata, fresh, self.seq(())
+            name, self.data_type(ddl), True, metadata, self.identifier(), self.seq(())
+        )
+
+    def identifier(self) -> JavaObject:
+        """An expression id that nothing else has."""
+        return self.module(f"{_EXPRESSIONS}.NamedExpression").newExprId()
+
+    def call(self, function: JavaObject, of: JavaObject | None = None) -> JavaObject:
+        """An aggregate function called, with a result of its own, in the way of another call."""
+        distinct, filter_ = (False, self.none()) if of is None else (of.isDistinct(), of.filter())
+        return self.class_(f"{_AGGREGATES}.AggregateExpression")(
+            function, self.module(f"{_AGGREGATES}.Complete"), distinct, filter_, self.identifier()
         )
 
     def bind(self, expression: JavaObject, inputs: Sequence[JavaObject]) -> JavaObject:
