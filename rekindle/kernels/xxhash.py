@@ -1,9 +1,9 @@
 """Spark's `xxhash64` on Arrow columns, vectorised: the same numbers without asking the JVM.
 
 A row's hash runs through its columns, the hash so far being the seed for the next; NULL leaves it
-as it is. Integers, dates and times are hashed as one word, strings and bytes as words of eight,
-then four bytes, then single ones (XXH64). What of a column is hashed, `rekindle.spark.hashing`
-says for Spark: its null flag, the value, and whether a zero is negative.
+as it is. Integers, dates and times are hashed as one word; strings, bytes and decimals of many
+digits as words of eight, then four bytes, then single ones (XXH64). What of a column is hashed,
+`rekindle.spark.hashing` says for Spark: its null flag, the value, and whether a zero is negative.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rekindle.traces.arrays import single_chunk
+from rekindle.traces.arrays import Int64s, single_chunk
 
+Bytes = npt.NDArray[np.uint8]
 UInt64s = npt.NDArray[np.uint64]
 Words = Callable[[UInt64s], UInt64s]
 """From the seeds of some rows to their hashes; a row of the matrix for each hash that is wanted."""
@@ -35,6 +36,9 @@ _P1, _P2, _P3, _P4, _P5 = (
     )
 )
 _LANE = 32
+_LONG_DIGITS = 18
+"""Decimals of more digits are hashed as bytes."""
+_DECIMAL_BYTES = 16
 _THREADED_ROWS = 50_000
 """From so many rows on the hashes of two seeds are computed side by side."""
 
@@ -64,13 +68,12 @@ def is_hashable(kind: pa.DataType) -> bool:
     types = pa.types
     if types.is_list(kind):
         return is_hashable(kind.value_type)
-    if types.is_decimal128(kind):
-        return bool(kind.precision <= 18)
     return any(
         test(kind)
         for test in (
             types.is_boolean,
             types.is_signed_integer,
+            types.is_decimal128,
             types.is_floating,
             types.is_date32,
             types.is_timestamp,
@@ -83,10 +86,15 @@ def is_hashable(kind: pa.DataType) -> bool:
 def _flows(column: Any) -> list[Words]:
     """What a column adds to a hash: its null flag, its value, and for a float the sign of zero.
 
-    Of a list it is the length, and then what each of the elements adds.
+    Of a list it is the length, and then what each of the elements adds; of a struct what each of
+    its fields adds.
     """
     if pa.types.is_list(column.type):
         return [_PRESENT, *_list_flows(column)]
+    if pa.types.is_struct(column.type):
+        if column.null_count:
+            raise pa.ArrowInvalid("rows that are NULL are hashed by Spark")
+        return [_PRESENT, *(flow for field in column.flatten() for flow in _flows(field))]
     missing = column.is_null() if column.null_count else None
     present = None if missing is None else ~_flags(missing)
     flows = [_PRESENT if missing is None else _flag_words(_flags(missing))]
@@ -113,7 +121,7 @@ def _list_flows(column: Any) -> list[Words]:
     return flows
 
 
-def _at(rows: npt.NDArray[np.int64], flow: Words) -> Words:
+def _at(rows: Int64s, flow: Words) -> Words:
     """The flow on some rows; the others keep their hash."""
 
     def words(seeds: UInt64s) -> UInt64s:
@@ -165,9 +173,11 @@ def _value_words(column: Any) -> Words:
     """The hash of the values alone; of NULLs it is any number."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _byte_words(column)
+        return _bytes_words(*_text_bytes(column))
     if pa.types.is_decimal128(kind):
-        longs = _unscaled(column)
+        if kind.precision > _LONG_DIGITS:
+            return _bytes_words(*_shortest_bytes(column))
+        longs = _decimal_words(column)[:, 0]
         return lambda seeds: _long_words(longs, seeds)
     if pa.types.is_boolean(kind):
         flags = _flags(pc.fill_null(column, False)) if column.null_count else _flags(column)
@@ -186,11 +196,25 @@ def _value_words(column: Any) -> Words:
 _SIGNED = {8: pa.int8(), 16: pa.int16(), 32: pa.int32()}
 
 
-def _unscaled(column: Any) -> UInt64s:
-    """The low words of decimals, which hold all of one with up to 18 digits."""
-    words = np.frombuffer(column.buffers()[1], dtype=np.uint64)
-    found: UInt64s = words[2 * column.offset : 2 * (column.offset + len(column)) : 2]
-    return found
+def _decimal_words(column: Any) -> UInt64s:
+    """The low and the high words of decimals; the low one holds all of one with up to 18 digits."""
+    words: UInt64s = np.frombuffer(column.buffers()[1], dtype=np.uint64).reshape(-1, 2)
+    return words[column.offset : column.offset + len(column)]
+
+
+def _shortest_bytes(column: Any) -> tuple[Bytes, Int64s, Int64s]:
+    """Decimals as Java's `BigInteger.toByteArray` has them: the highest byte first, none too many.
+
+    Gives all bytes, and where those of a row begin and how many they are.
+    """
+    words = _decimal_words(column)[:, ::-1].astype(">u8", order="C")
+    found: Bytes = words.view(np.uint8).reshape(-1, _DECIMAL_BYTES)
+    sign = np.where(found[:, :1] >= 128, np.uint8(255), np.uint8(0))
+    # A byte can go if it only repeats the sign, and the next one tells the sign as well.
+    needless = (found[:, :-1] == sign) & ((found[:, 1:] >= 128) == (sign > 0))
+    skipped = np.logical_and.accumulate(needless, axis=1).sum(axis=1)
+    starts = np.arange(len(found)) * _DECIMAL_BYTES + skipped
+    return found.reshape(-1), starts, _DECIMAL_BYTES - skipped
 
 
 def _float_words(values: npt.NDArray[Any]) -> Words:
@@ -241,16 +265,19 @@ def _with_long(found: UInt64s, values: UInt64s) -> UInt64s:
     return found
 
 
-def _byte_words(column: Any) -> Words:
-    """XXH64 of strings of any length, a word of all rows that are long enough at a time."""
+def _text_bytes(column: Any) -> tuple[Bytes, Int64s, Int64s]:
+    """The bytes of texts, and where those of a row begin and how many they are."""
     stored = np.frombuffer(column.buffers()[1], dtype=np.int32)
     offsets = stored[column.offset : column.offset + len(column) + 1].astype(np.int64)
-    starts, lengths = offsets[:-1], np.diff(offsets)
     data = column.buffers()[2]
+    return np.frombuffer(data or b"", dtype=np.uint8), offsets[:-1], np.diff(offsets)
+
+
+def _bytes_words(data: Bytes, starts: Int64s, lengths: Int64s) -> Words:
+    """XXH64 of bytes of any length, a word of all rows that are long enough at a time."""
     # Eight bytes more, so that a word can be read anywhere.
-    raw = np.zeros((0 if data is None else data.size) + 8, dtype=np.uint8)
-    if data is not None:
-        raw[:-8] = np.frombuffer(data, dtype=np.uint8)
+    raw = np.zeros(len(data) + 8, dtype=np.uint8)
+    raw[:-8] = data
     longs: UInt64s = np.ndarray((len(raw) - 7,), np.uint64, raw, strides=(1,))
 
     def words(seeds: UInt64s) -> UInt64s:
@@ -291,9 +318,9 @@ def _byte_words(column: Any) -> Words:
 
 def _lanes(
     longs: UInt64s,
-    at: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
+    at: Int64s,
+    lengths: Int64s,
+    rows: Int64s,
     seeds: UInt64s,
 ) -> UInt64s:
     """The four lanes of long strings, merged; moves `at` behind what they read."""

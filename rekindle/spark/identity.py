@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rekindle.calculus.scalars import Column, Scalar
+from rekindle.calculus.scalars import Call, Column, Scalar
 from rekindle.kernels.xxhash import is_hashable, row_hashes
 from rekindle.spark.types import arrow_type, data_type
 from rekindle.spark.vectors import is_compared
@@ -20,10 +20,15 @@ from rekindle.spark.vectors import is_compared
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """The hash, by a seed, of the columns at some positions."""
+    """The hash, by a seed, of the columns at some positions, or of rows of columns."""
 
-    positions: tuple[int, ...]
+    positions: tuple[int | tuple[int, ...], ...]
     seed: int
+
+    @property
+    def columns(self) -> set[int]:
+        """All positions that have a part in it."""
+        return {i for one in self.positions for i in ((one,) if isinstance(one, int) else one)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +48,7 @@ def identity_of(types: Sequence[str], *marks: Mark | None) -> Identity | None:
     key, first, second = marks
     if key is None or first is None or second is None:
         return None
-    hashed = {
-        i for mark in (key, first, second) if isinstance(mark, Hashed) for i in mark.positions
-    }
+    hashed = {i for mark in (key, first, second) if isinstance(mark, Hashed) for i in mark.columns}
     return (key, first, second) if all(_is_hashable(types[i]) for i in hashed) else None
 
 
@@ -54,23 +57,45 @@ def _is_hashable(type_: str) -> bool:
 
 
 def hashed_key(keys: Sequence[Scalar], seed: int) -> Hashed | None:
-    """The hash of keys that are columns, of types in which equal values have equal hashes."""
-    found = [key.position for key in keys if isinstance(key, Column) and is_compared(key.type)]
-    return Hashed(tuple(found), seed) if len(found) == len(keys) else None
+    """The hash of keys of types in which equal values have equal hashes.
+
+    Such keys are columns, or rows of columns.
+    """
+    found = [_place(key) for key in keys]
+    known = tuple(place for place in found if place is not None)
+    return Hashed(known, seed) if len(known) == len(keys) else None
+
+
+def _place(key: Scalar) -> int | tuple[int, ...] | None:
+    match key:
+        case Column() if is_compared(key.type):
+            return key.position
+        case Call(function="row"):
+            fields = [_place(field) for field in key.arguments]
+            known = tuple(field for field in fields if isinstance(field, int))
+            return known if len(known) == len(fields) else None
+    return None
 
 
 def marks(identity: Identity, columns: Sequence[Any], rows: int) -> list[Any]:
     """The marks of all rows; hashes of the same columns are computed together."""
-    seeds: dict[tuple[int, ...], list[int]] = {}
+    seeds: dict[tuple[int | tuple[int, ...], ...], list[int]] = {}
     for mark in identity:
         if isinstance(mark, Hashed) and mark.seed not in seeds.setdefault(mark.positions, []):
             seeds[mark.positions].append(mark.seed)
     found = {}
     for positions, wanted in seeds.items():
-        arrays = row_hashes([columns[i] for i in positions], wanted, rows)
+        arrays = row_hashes([_taken(columns, place) for place in positions], wanted, rows)
         for seed, array in zip(wanted, arrays, strict=True):
             found[Hashed(positions, seed)] = array
     return [
         found[mark] if isinstance(mark, Hashed) else pc.cast(columns[mark.position], pa.int64())
         for mark in identity
     ]
+
+
+def _taken(columns: Sequence[Any], place: int | tuple[int, ...]) -> Any:
+    """A column, or several as one."""
+    if isinstance(place, int):
+        return columns[place]
+    return pa.StructArray.from_arrays([columns[i] for i in place], [str(i) for i in place])

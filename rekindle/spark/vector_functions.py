@@ -7,11 +7,22 @@ no branch; a NULL is in no list. Everything here can be pickled: Spark tasks run
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from rekindle.traces.arrays import single_chunk
+
+LONG_DIGITS = 18
+"""Decimals of so many digits have an unscaled value that is a 64-bit integer."""
+MOST_WIDE_DIGITS = 76
+_EXACT_IN_DOUBLE = 2**53
+_EXACT_POWERS = 22
+"""Powers of ten up to this one are doubles."""
 
 
 def compared(name: str, *, floats: bool) -> Callable[[Any, Any], Any]:
@@ -63,6 +74,12 @@ _OF_FLOATS: dict[str, Callable[[Any, Any], Any]] = {
     "GreaterThanOrEqual": _greater_equal,
 }
 COMPARISONS = (*_COMPARISONS, "EqualNullSafe")
+
+
+def are_same(*parts: Any) -> Any:
+    """Pairs of columns, one after the other, that are equal in all; NULL is equal to NULL."""
+    found = [_null_safe(pc.equal, *pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    return reduce(pc.and_, found)
 
 
 def chosen(*parts: Any) -> Any:
@@ -117,6 +134,126 @@ def converted(type_: pa.DataType, column: Any) -> Any:
 def narrowed_product(left: pa.DataType, right: pa.DataType, one: Any, other: Any) -> Any:
     """The product of decimals of fewer digits than their types have; fails on any of more."""
     return pc.multiply(pc.cast(one, left), pc.cast(other, right))
+
+
+def rounded(type_: pa.DataType, column: Any) -> Any:
+    """Decimals as ones of fewer digits, a half away from zero; fails on any that is too large."""
+    before = column.type
+    if before.scale > type_.scale:
+        # A digit more: rounding may need it.
+        room = min(before.precision + 1, MOST_WIDE_DIGITS)
+        column = pc.cast(column, pa.decimal256(room, before.scale))
+        column = pc.round(column, ndigits=type_.scale, round_mode="half_towards_infinity")
+    return pc.cast(column, type_)
+
+
+def divided_decimals(divisor: pa.DataType, result: pa.DataType, left: Any, right: Any) -> Any:
+    """A quotient of decimals; fails where a divisor is zero or has too many digits.
+
+    Arrow cuts it off after more digits than the result has, which leaves every half a half.
+    """
+    wide = pc.cast(left, pa.decimal256(left.type.precision, left.type.scale))
+    return rounded(result, pc.divide(wide, pc.cast(right, divisor)))
+
+
+def divided_decimals_or_null(
+    divisor: pa.DataType, result: pa.DataType, left: Any, right: Any
+) -> Any:
+    """The same, but NULL where the divisor is zero."""
+    return divided_decimals(divisor, result, left, _unless_zero(right))
+
+
+def divided_floats(left: Any, right: Any) -> Any:
+    """A quotient of floats; fails where the divisor is zero."""
+    return pc.divide_checked(left, right)
+
+
+def divided_floats_or_null(left: Any, right: Any) -> Any:
+    """The same, but NULL where the divisor is zero."""
+    return pc.divide(left, _unless_zero(right))
+
+
+def _unless_zero(column: Any) -> Any:
+    zero, nothing = (pa.scalar(value, column.type) for value in (0, None))
+    return pc.if_else(pc.equal(column, zero), nothing, column)
+
+
+def present(column: Any) -> Any:
+    """The column, which fails if anything is missing in it."""
+    if _array(column).null_count:
+        raise pa.ArrowInvalid("a sum that left its type is Spark's to judge")
+    return column
+
+
+def unchanged(column: Any) -> Any:
+    """The column."""
+    return column
+
+
+def as_long(column: Any) -> Any:
+    """Whole numbers, dates and times as 64-bit integers."""
+    column = _array(column)
+    if pa.types.is_timestamp(column.type):
+        return column.view(pa.int64())
+    return (column.view(pa.int32()) if pa.types.is_date32(column.type) else column).cast(pa.int64())
+
+
+def unscaled(column: Any) -> Any:
+    """Decimals of at most 18 digits as whole numbers of their last digit."""
+    column = _array(column)
+    return _with_nulls(column, _halves(column)[0])
+
+
+def as_doubles(column: Any) -> Any:
+    """Decimals as the nearest doubles; fails on any whose digits or scale a double does not hold.
+
+    A quotient of two doubles is the double nearest to it.
+    """
+    column = _array(column)
+    low, high = _halves(column)
+    exact = (high == low >> np.int64(63)) & (np.abs(low) < _EXACT_IN_DOUBLE)
+    if column.type.scale > _EXACT_POWERS or not (exact | _missing(column)).all():
+        raise pa.ArrowInvalid("decimals of many digits are made doubles by Spark")
+    return _with_nulls(column, low.astype(np.float64) / 10.0**column.type.scale)
+
+
+def prefix_of_decimals(column: Any) -> Any:
+    """Spark's sort prefix of decimals with many digits before the point: that of doubles."""
+    return prefix_of_floats(as_doubles(column))
+
+
+def prefix_of_floats(column: Any) -> Any:
+    """Spark's sort prefix of floats: bits that, read without a sign, ascend with the numbers."""
+    column = _array(column)
+    values = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+    values = np.where(np.isnan(values), np.nan, np.where(values == 0, 0.0, values))
+    bits = values.view(np.int64)
+    return _with_nulls(column, bits ^ (bits >> np.int64(63) | np.int64(-(2**63))))
+
+
+def _array(value: Any) -> Any:
+    """A column as one array; a value for all rows is left to Spark."""
+    if isinstance(value, pa.Scalar):
+        raise pa.ArrowInvalid("a constant is Spark's to convert")
+    return single_chunk(value)
+
+
+def _halves(column: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The low and the high halves of decimals."""
+    words = np.frombuffer(column.buffers()[1], dtype=np.int64).reshape(-1, 2)
+    words = words[column.offset : column.offset + len(column)]
+    return words[:, 0], words[:, 1]
+
+
+def _missing(column: Any) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _with_nulls(column: Any, values: npt.NDArray[Any]) -> Any:
+    """The values, NULL where the column is."""
+    mask = _missing(column) if column.null_count else None
+    return pa.array(values, mask=mask, from_pandas=False)
 
 
 def applied(function: Callable[..., Any], operands: Sequence[Any], columns: Any) -> Any:

@@ -47,6 +47,7 @@ _TEXTS = {
     "EndsWith": functions.ends,
     "Contains": functions.contains,
 }
+_ROW = "CreateNamedStruct"
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 """How many digits a decimal has that takes every whole number of a type."""
 
@@ -89,7 +90,16 @@ class Vectors:
             case "Cast":
                 return self._widened(expression, expression.dataType())
             case "SortPrefix":
-                return self._widened(expression.child(), expression.dataType())
+                return self._prefix(expression.child().child())
+            case "TryEval":
+                # Where anything fails, Spark evaluates the whole stage again.
+                return self.vector(expression.child())
+            case "BitwiseXor":
+                return self._applied(pc.bit_wise_xor, expression.left(), expression.right())
+            case "CheckOverflowInSum":
+                return self._sum(expression)
+            case "DecimalDivideWithOverflowCheck":
+                return self._average(expression)
             case "Greatest":
                 return self._together(pc.max_element_wise, expression, WHOLE)
             case "Coalesce":
@@ -115,9 +125,7 @@ class Vectors:
             case name if name in _ARITHMETIC:
                 return self._computed(*_ARITHMETIC[name], expression)
             case "Divide":
-                if _common(expression) not in FLOATS or not expression.failOnError():
-                    return None
-                return self._applied(pc.divide_checked, expression.left(), expression.right())
+                return self._divided(expression)
         return None
 
     def _applied(self, function: Callable[..., Any], *operands: JavaObject) -> Vector | None:
@@ -135,11 +143,62 @@ class Vectors:
         return self._applied(function, operand)
 
     def _compared(self, name: str, expression: JavaObject) -> Vector | None:
+        if all(simple_name(e) == _ROW for e in (expression.left(), expression.right())):
+            return self._same_rows(expression) if name == "EqualTo" else None
         type_ = _common(expression)
         if type_ not in FLOATS and not is_compared(type_):
             return None
         function = functions.compared(name, floats=type_ in FLOATS)
         return self._applied(function, expression.left(), expression.right())
+
+    def _same_rows(self, expression: JavaObject) -> Vector | None:
+        """Two rows are equal where all of their fields are, NULL being equal to NULL."""
+        both = [items(row.valExprs()) for row in (expression.left(), expression.right())]
+        pairs = list(zip(*both, strict=True))
+        types = [[type_text(field.dataType()) for field in pair] for pair in pairs]
+        if not all(one == other and is_compared(one) for one, other in types):
+            return None
+        return self._applied(functions.are_same, *(field for pair in pairs for field in pair))
+
+    def _divided(self, expression: JavaObject) -> Vector | None:
+        checked, operands = expression.failOnError(), (expression.left(), expression.right())
+        if _common(expression) in FLOATS:
+            floats = functions.divided_floats if checked else functions.divided_floats_or_null
+            return self._applied(floats, *operands)
+        decimals = functions.divided_decimals if checked else functions.divided_decimals_or_null
+        function = _quotient(decimals, expression)
+        return None if function is None else self._applied(function, *operands)
+
+    def _average(self, expression: JavaObject) -> Vector | None:
+        """A sum of decimals, NULL if it left its type, by a count, which may be zero."""
+        function = _quotient(functions.divided_decimals_or_null, expression)
+        total, count = self.vector(expression.left()), self.vector(expression.right())
+        if function is None or total is None or count is None:
+            return None
+        if not expression.nullOnOverflow():
+            total = partial(functions.applied, functions.present, [total])
+        return partial(functions.applied, function, [total, count])
+
+    def _sum(self, expression: JavaObject) -> Vector | None:
+        """A sum that has the type it is checked for: NULL if it left it."""
+        if type_text(expression.child().dataType()) != type_text(expression.dataType()):
+            return None
+        function = functions.unchanged if expression.nullOnOverflow() else functions.present
+        return self._applied(function, expression.child())
+
+    def _prefix(self, operand: JavaObject) -> Vector | None:
+        """Spark's sort prefix: 64 bits of a value, in the order of the values."""
+        type_ = type_text(operand.dataType())
+        digits = _decimal(type_)
+        if type_ in (*WHOLE, "date", "timestamp", "timestamp_ntz"):
+            return self._applied(functions.as_long, operand)
+        if digits is not None and digits[0] <= functions.LONG_DIGITS:
+            return self._applied(functions.unscaled, operand)
+        if digits is not None and digits[0] - digits[1] > functions.LONG_DIGITS:
+            return self._applied(functions.prefix_of_decimals, operand)
+        if type_ in FLOATS:
+            return self._applied(functions.prefix_of_floats, operand)
+        return None
 
     def _computed(
         self, checked: Callable[..., Any], plain: Callable[..., Any], expression: JavaObject
@@ -157,12 +216,19 @@ class Vectors:
         return None if function is None else self._applied(function, *operands)
 
     def _widened(self, parent: JavaObject, target: JavaObject) -> Vector | None:
-        """The one child of an expression as numbers of a type that holds them all, or as floats."""
+        """The one child of an expression as numbers of another type.
+
+        Where a type does not hold all of them, those that it does not hold are Spark's to judge.
+        """
         before, after = type_text(parent.child().dataType()), type_text(target)
-        if not _holds(after, before):
-            return None
-        wider = arrow_type(data_type(after))
-        return self._applied(partial(functions.converted, wider), parent.child())
+        type_ = arrow_type(data_type(after))
+        if _holds(after, before):
+            return self._applied(partial(functions.converted, type_), parent.child())
+        if _decimal(before) is not None and after == "double":
+            return self._applied(functions.as_doubles, parent.child())
+        if _decimal(before) is not None and _decimal(after) is not None:
+            return self._applied(partial(functions.rounded, type_), parent.child())
+        return None
 
     def _together(
         self, function: Callable[..., Any], expression: JavaObject, types: Sequence[str]
@@ -245,6 +311,25 @@ def _of_decimals(
         return None
     types = [pa.decimal128(min(digits[0], room), digits[1]) for digits in (left, right)]
     return partial(functions.narrowed_product, *types)
+
+
+def _quotient(
+    function: Callable[..., Any], expression: JavaObject
+) -> Callable[[Any, Any], Any] | None:
+    """A quotient of decimals, rounded to the type of the result.
+
+    The divisor is taken to have as few digits as leave room for the digits of the quotient: Arrow
+    gives the sum of both operands' and one more.
+    """
+    types = [expression.left(), expression.right(), expression]
+    digits = [_decimal(type_text(each.dataType())) for each in types]
+    left, right, result = digits
+    if left is None or right is None or result is None:
+        return None
+    few = min(right[0], functions.MOST_WIDE_DIGITS - 1 - left[0] - right[1])
+    if few <= right[1] or left[1] + few <= result[1]:
+        return None
+    return partial(function, pa.decimal256(few, right[1]), pa.decimal128(*result))
 
 
 def _chosen_or(otherwise: pa.Scalar, *parts: Any) -> Any:

@@ -26,6 +26,11 @@ def _text(longest: int) -> str:
     return "".join(_random.choice("aé漢😀 0") for _ in range(_random.randrange(longest)))
 
 
+_EXACT = decimal.Context(prec=40)
+_EDGES = [
+    sign * (2**bits + by) for sign in (1, -1) for bits in (0, 7, 8, 15, 63) for by in (-1, 0, 1)
+]
+"""Where a number begins to need one byte more."""
 VALUES: dict[str, Callable[[], Any]] = {
     "boolean": lambda: _random.random() < 0.5,
     "tinyint": lambda: _random.randrange(-128, 128),
@@ -35,6 +40,10 @@ VALUES: dict[str, Callable[[], Any]] = {
     "float": lambda: _random.choice([0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, -2.25]),
     "double": lambda: _random.choice([0.0, -0.0, math.nan, math.inf, 5e-324, _random.random()]),
     "decimal(18,3)": lambda: decimal.Decimal(_random.randrange(-(10**17), 10**17)).scaleb(-3),
+    "decimal(19,0)": lambda: decimal.Decimal(_random.choice(_EDGES)),
+    "decimal(38,4)": lambda: decimal.Decimal(
+        _random.choice([1, -1]) * _random.randrange(10 ** _random.randrange(1, 38))
+    ).scaleb(-4, _EXACT),
     "decimal(5,2)": lambda: decimal.Decimal(_random.randrange(-99999, 99999)).scaleb(-2),
     "string": lambda: _text(_random.choice([3, 9, 40, 120])),
     "binary": lambda: _text(40).encode(),
@@ -96,7 +105,18 @@ def test_hashes_of_lists_are_sparks(spark: SparkSession) -> None:
         row_hashes([pa.array([[1], None])], SEEDS, 2)
 
 
-@pytest.mark.parametrize("type_", ["string", "double", "decimal(18,3)", "boolean"])
+def test_hashes_of_rows_are_sparks(spark: SparkSession) -> None:
+    names = ["bigint", "string", "decimal(38,4)"]
+    fields = [_column(type_, 0.3) for type_ in names]
+    rows = pa.StructArray.from_arrays(fields, names=["a", "b", "c"])
+    type_ = f"struct<{','.join(f'{name}:{t}' for name, t in zip('abc', names, strict=True))}>"
+    given = row_hashes([rows], SEEDS, ROWS)
+    assert [column.to_pylist() for column in given] == _by_spark(
+        spark, [type_], pa.table({"c0": rows})
+    )
+
+
+@pytest.mark.parametrize("type_", ["string", "double", "decimal(18,3)", "decimal(38,4)", "boolean"])
 def test_a_slice_is_hashed_as_its_rows(type_: str) -> None:
     column = _column(type_, 0.2)
     whole = row_hashes([column], SEEDS, ROWS)[0].to_pylist()

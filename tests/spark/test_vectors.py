@@ -72,6 +72,14 @@ KNOWN = [
     "w LIKE 'a.c'",
     "substring(w, 2, 3)",
     "substring(w, 1, 0)",
+    "CAST(m AS DECIMAL(15, 1))",
+    "CAST(m AS DOUBLE)",
+    "CAST(k AS DECIMAL(38, 9)) / 3.7",
+    "k / CAST(7 AS DECIMAL(38, 4))",
+    "CAST(k AS DECIMAL(30, 20)) / CAST(3 AS DECIMAL(38, 0))",
+    "struct(a, s) = struct(b, t)",
+    "struct(k, d) = struct(k, d)",
+    "a ^ b",
 ]
 UNKNOWN = [
     "a % b",
@@ -81,8 +89,8 @@ UNKNOWN = [
     "a IN (1, NULL)",
     "a IN (b, 2)",
     "rand() < 1",
-    "CAST(m AS DECIMAL(3, 1))",
-    "CAST(m AS DOUBLE)",
+    "struct(a, x) = struct(b, x)",
+    "struct(a, s) < struct(b, t)",
     "CAST(k AS DECIMAL(38, 9)) * CAST(k AS DECIMAL(38, 9))",  # more digits than there are
     "w LIKE 'a!%' ESCAPE '!'",
     "substring(w, -2, 1)",
