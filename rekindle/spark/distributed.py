@@ -71,7 +71,6 @@ from rekindle.spark.inline import InlineStep, constant_rows, empty_results, writ
 from rekindle.spark.pairs import of_pairs, pairs_of
 from rekindle.spark.plans import (
     Plans,
-    accumulators_of,
     group_columns,
     meeting_of,
     merged_column,
@@ -324,7 +323,7 @@ class DistributedStep:
         return partial(
             state_change,
             layout=self._plans.layout(node),
-            accumulators=accumulators_of(node),
+            accumulators=self._plans.accumulators(node),
             merged=merged_column(node),
         )
 
@@ -426,7 +425,7 @@ class DistributedStep:
 
     def _grouped(self, node: Group) -> Tasks:
         before = self._context.traces[node.id]
-        accumulators, store = accumulators_of(node), self._context.store
+        accumulators, store = self._plans.accumulators(node), self._context.store
         announced = self._context.announces(node)
         written = self._changes.get(node.id, Trace(before.layout))
         existence = Existence.WITH_ROWS if node.keys else Existence.ALWAYS

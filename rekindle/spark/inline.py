@@ -56,7 +56,6 @@ from rekindle.spark.loops import Loop
 from rekindle.spark.pairs import of_pairs, pairs_of
 from rekindle.spark.plans import (
     Plans,
-    accumulators_of,
     meeting_of,
     merged_column,
     output_columns,
@@ -263,7 +262,9 @@ class InlineStep:
         outputs = self._announced(node)
         if len(table):
             nothing = TraceReader.of_tables(self._plans.layout(node), [])
-            outputs.append(buffer_change(table, nothing, accumulators_of(node), _existence(node)))
+            outputs.append(
+                buffer_change(table, nothing, self._plans.accumulators(node), _existence(node))
+            )
         if outputs:
             whole = pa.concat_tables(outputs).select(output_columns(node))
             self._changes[node.id] = with_positional_names(whole)
@@ -384,7 +385,7 @@ class InlineStep:
 
     def _group(self, node: Group) -> pa.Table | None:
         outputs = self._announced(node)
-        accumulators = accumulators_of(node)
+        accumulators = self._plans.accumulators(node)
         rows = self._form(node, node.form)
         if rows is not None:
             state, output = aggregate_change(
@@ -400,7 +401,7 @@ class InlineStep:
         """The buffers of no rows, where a group without keys begins with them."""
         if not self._context.announces(node):
             return []
-        first = empty_buffers(accumulators_of(node))
+        first = empty_buffers(self._plans.accumulators(node))
         return [first.add_column(0, WEIGHT, pa.array([1], pa.int64()))]
 
     def _regroup(self, node: Regroup) -> pa.Table | None:

@@ -21,8 +21,8 @@ from rekindle.circuit.nodes import Group, HalfJoin, Indexing, Node, Regroup, Sid
 from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import wraps_around
-from rekindle.frontends.spark_sql.bodies import CatalystGroupMap
-from rekindle.frontends.spark_sql.jvm import type_text
+from rekindle.frontends.spark_sql.bodies import CatalystGroupMap, CatalystTop
+from rekindle.frontends.spark_sql.jvm import simple_name, type_text
 from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum
 from rekindle.frontends.spark_sql.scalars import CatalystScalar
 from rekindle.kernels.accumulators import (
@@ -50,6 +50,7 @@ from rekindle.kernels.sums import (
     SumDouble,
     SumInteger,
 )
+from rekindle.kernels.top import Direction, Level, Missing, Sorted, Top
 from rekindle.spark.bodies import Bodies
 from rekindle.spark.columnar import Columnar, columnar
 from rekindle.spark.generate import generated
@@ -63,15 +64,7 @@ from rekindle.traces.layout import TraceLayout
 from rekindle.traces.values import Weight
 
 
-def layout_of(node: Indexing) -> TraceLayout:
-    """The layout of the trace that the node keeps, and of its changes."""
-    if isinstance(node, Group):
-        keys = Schema(node.schema.fields[: len(node.keys)])
-        return aggregate_layout(payload_schema(keys), accumulators_of(node))
-    return TraceLayout((Weight(),), payload_schema(node.schema))
-
-
-def accumulators_of(group: Group) -> tuple[Accumulator, ...]:
+def _accumulators(group: Group) -> tuple[Accumulator, ...]:
     """The accumulators of a group's measures; their inputs are the columns x0, x1..."""
     found = []
     position = 0
@@ -186,6 +179,26 @@ def extremes_of(body: Body, keys: Sequence[int], types: Sequence[str]) -> Extrem
     return Extremes(tuple(keys), tuple(found))
 
 
+def top_of(body: Body, keys: Sequence[int], types: Sequence[str]) -> Top | None:
+    """The body as first rows that need no Spark, by columns of types that Arrow orders alike."""
+    if not isinstance(body, CatalystTop) or not all(is_compared(types[i]) for i in keys):
+        return None
+    level = _LEVELS.get(simple_name(body.rank))
+    places = {attribute.exprId().id(): i for i, attribute in enumerate(body.inputs)}
+    order = []
+    for by in body.order:
+        if simple_name(by.child()) != "AttributeReference":
+            return None
+        place = places[by.child().exprId().id()]
+        if not is_compared(types[place]):
+            return None
+        direction = Direction[simple_name(by.direction()).upper()]
+        order.append(Sorted(place, direction, _NULLS[simple_name(by.nullOrdering())]))
+    return None if level is None else Top(tuple(keys), tuple(order), level, body.offset, body.last)
+
+
+_LEVELS = {"RowNumber": Level.APART, "Rank": Level.TOGETHER}
+_NULLS = {"NullsFirst": Missing.FIRST, "NullsLast": Missing.LAST}
 _EXTREMES = {
     AggregateFunction.LEAST: Extreme.LEAST,
     AggregateFunction.GREATEST: Extreme.GREATEST,
@@ -235,17 +248,31 @@ class Plans:
         self.bodies = Bodies(lowering.catalyst)
         self._channel = channel
         self._local: LocalPlans | None = None
-        self._regroups: dict[str, LocalPlan | Extremes | AtMoments] = {}
+        self._regroups: dict[str, LocalPlan | Extremes | Top | AtMoments] = {}
         self._of_nothing: dict[str, pa.Table] = {}
         self._lowered: dict[tuple[str, str], Narrowed] = {}
         self._segments: dict[tuple[str, str], Segment] = {}
         self._columnar: dict[tuple[str, str], tuple[Columnar, ...] | None] = {}
         self._layouts: dict[str, TraceLayout] = {}
+        self._accumulators: dict[str, tuple[Accumulator, ...]] = {}
 
     def layout(self, node: Indexing) -> TraceLayout:
+        """The layout of the trace that the node keeps, and of its changes."""
         if node.id not in self._layouts:
-            self._layouts[node.id] = layout_of(node)
+            self._layouts[node.id] = self._laid_out(node)
         return self._layouts[node.id]
+
+    def _laid_out(self, node: Indexing) -> TraceLayout:
+        if isinstance(node, Group):
+            keys = Schema(node.schema.fields[: len(node.keys)])
+            return aggregate_layout(payload_schema(keys), self.accumulators(node))
+        return TraceLayout((Weight(),), payload_schema(node.schema))
+
+    def accumulators(self, group: Group) -> tuple[Accumulator, ...]:
+        """The accumulators of a group's measures."""
+        if group.id not in self._accumulators:
+            self._accumulators[group.id] = _accumulators(group)
+        return self._accumulators[group.id]
 
     def lowered(self, node: Indexing, branch: Branch) -> Narrowed:
         """A branch's stages and the node's preparation, and the columns that they read."""
@@ -294,12 +321,14 @@ class Plans:
         )
         return lambda table: with_positional_names(plan.run(table))
 
-    def regroup(self, node: Regroup, rows: Schema) -> LocalPlan | Extremes | AtMoments:
+    def regroup(self, node: Regroup, rows: Schema) -> LocalPlan | Extremes | Top | AtMoments:
         """From the rows of touched groups to the weights and rows that they become."""
         if node.id not in self._regroups:
             keys, types = group_columns(node, rows)
-            self._regroups[node.id] = extremes_of(node.body, keys, types) or self._by_spark(
-                node, keys, types
+            self._regroups[node.id] = (
+                extremes_of(node.body, keys, types)
+                or top_of(node.body, keys, types)
+                or self._by_spark(node, keys, types)
             )
         return self._regroups[node.id]
 
@@ -349,6 +378,7 @@ class Plans:
     def forget(self, node: Node) -> None:
         """Let go of a node that was dropped."""
         self._layouts.pop(node.id, None)
+        self._accumulators.pop(node.id, None)
         self._regroups.pop(node.id, None)
         self._of_nothing.pop(node.id, None)
         for cache in (self._lowered, self._segments, self._columnar):
