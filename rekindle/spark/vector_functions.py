@@ -147,20 +147,21 @@ def rounded(type_: pa.DataType, column: Any) -> Any:
     return pc.cast(column, type_)
 
 
-def divided_decimals(divisor: pa.DataType, result: pa.DataType, left: Any, right: Any) -> Any:
+def divided_decimals(
+    dividend: pa.DataType, divisor: pa.DataType, result: pa.DataType, left: Any, right: Any
+) -> Any:
     """A quotient of decimals; fails where a divisor is zero or has too many digits.
 
     Arrow cuts it off after more digits than the result has, which leaves every half a half.
     """
-    wide = pc.cast(left, pa.decimal256(left.type.precision, left.type.scale))
-    return rounded(result, pc.divide(wide, pc.cast(right, divisor)))
+    return rounded(result, pc.divide(pc.cast(left, dividend), pc.cast(right, divisor)))
 
 
 def divided_decimals_or_null(
-    divisor: pa.DataType, result: pa.DataType, left: Any, right: Any
+    dividend: pa.DataType, divisor: pa.DataType, result: pa.DataType, left: Any, right: Any
 ) -> Any:
     """The same, but NULL where the divisor is zero."""
-    return divided_decimals(divisor, result, left, _unless_zero(right))
+    return divided_decimals(dividend, divisor, result, left, _unless_zero(right))
 
 
 def divided_floats(left: Any, right: Any) -> Any:
