@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import reduce
 
 from rekindle.calculus.bodies import Measures
-from rekindle.calculus.scalars import Column, Literal, Scalar, row_of
+from rekindle.calculus.scalars import Column, Literal, Scalar, row_of, same_row_of
 from rekindle.calculus.schema import Field, Schema
 from rekindle.calculus.terms import (
     Aggregate,
@@ -112,10 +112,10 @@ def _matched(left: Source, right: Source, conditions: Sequence[Condition]) -> Te
 
 
 def _found_in(rows: Source, values: Term, read: Sequence[int]) -> Term:
-    """The rows whose values in the columns `read` occur among `values`, NULL equal to NULL."""
+    """The rows that have the same in the columns `read` as one of `values`."""
     here = [Column(i, *_type_of(rows, i)) for i in read]
     there = [Column(place, *_type_of(rows, i)) for place, i in enumerate(read)]
-    on = ((row_of(here),), (row_of(there),)) if read else ((), ())
+    on = ((same_row_of(here),), (same_row_of(there),)) if read else ((), ())
     return Map(Join(rows, Distinct(values), *on), _kept(rows.schema))
 
 

@@ -157,6 +157,7 @@ NULL_SAFE: Mapping[str, Callable[..., Any]] = {
     "is_null": lambda value: value is None,
     "coalesce": lambda *values: next((v for v in values if v is not None), None),
     "row": lambda *values: values,
+    "exactly": lambda value: value,
 }
 """Functions that see NULLs."""
 
@@ -210,5 +211,23 @@ def row_of(columns: Sequence[Column]) -> Call:
     >>> row_of([Column(0, "int"), Column(2, "string")]).evaluate((1, 2, None))
     (1, None)
     """
-    fields = ", ".join(f"_{i}: {column.type}" for i, column in enumerate(columns))
-    return Call("row", tuple(columns), f"struct<{fields}>")
+    return _row(columns)
+
+
+def same_row_of(columns: Sequence[Column]) -> Call:
+    """The same, equal where the columns are the same: -0.0 is equal to 0.0, but not the same.
+
+    Rows that are the same agree in every function of them. `exactly` is a value in which two that
+    are equal and not the same differ; to the interpreter what is equal is the same.
+    """
+    loose = [column for column in columns if any(word in column.type for word in _LOOSE)]
+    return _row([*columns, *(Call("exactly", (column,), "string") for column in loose)])
+
+
+_LOOSE = ("float", "double", "collate")
+"""What the types contain of which two values can be equal and not the same."""
+
+
+def _row(fields: Sequence[Evaluable]) -> Call:
+    types = ", ".join(f"_{i}: {field.type}" for i, field in enumerate(fields))
+    return Call("row", tuple(fields), f"struct<{types}>")

@@ -321,6 +321,10 @@ class Lowering:
                 return self._literal(scalar)
             case Call(function="row"):
                 return self._row([self._expression(a, attributes) for a in scalar.arguments])
+            case Call(function="exactly"):
+                # The text of -0.0 has its sign, also inside of arrays, maps and structs.
+                value = self._expression(scalar.arguments[0], attributes)
+                return self.catalyst.cast(value, self.catalyst.data_type("string"))
             case Call(function="greatest"):
                 values = [self._expression(a, attributes) for a in scalar.arguments]
                 return self.catalyst.expression("Greatest")(self.catalyst.seq(values))

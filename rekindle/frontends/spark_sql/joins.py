@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from rekindle.calculus.derived import masked
-from rekindle.calculus.scalars import Column, Scalar, row_of
+from rekindle.calculus.scalars import Column, Scalar, same_row_of
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import (
     Aggregate,
@@ -307,8 +307,8 @@ def _matches(
     matches = Map(pairs, tuple(named[i] for i in places))
     if not read:
         return matches, ((), ())
-    ours = row_of([named[i][1] for i in sorted(read)])
-    theirs = row_of([column for _, column in _named(matches.schema)[len(right.attributes) :]])
+    ours = same_row_of([named[i][1] for i in sorted(read)])
+    theirs = same_row_of([column for _, column in _named(matches.schema)[len(right.attributes) :]])
     return matches, ((ours,), (theirs,))
 
 
