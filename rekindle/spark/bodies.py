@@ -25,6 +25,7 @@ from rekindle.frontends.spark_sql.bodies import (
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, without_alias
 from rekindle.frontends.spark_sql.numbering import in_order, ranked, windowed
 from rekindle.frontends.spark_sql.ordering import ascending
+from rekindle.frontends.spark_sql.table_functions import over_partitions
 from rekindle.kernels.regroup import MOMENT, MOMENTS
 
 
@@ -206,14 +207,7 @@ class Bodies:
         """A function over columns of rows; a table function finds its partitions by itself."""
         catalyst = self._catalyst
         if node == "Generate":
-            return catalyst.plan(node)(
-                function,
-                catalyst.seq(()),
-                False,
-                catalyst.none(),
-                catalyst.seq(results),
-                self._project(seen, rows),
-            )
+            return over_partitions(catalyst, function, results, seen, rows)
         return catalyst.plan(node)(
             catalyst.seq(groups),
             function,

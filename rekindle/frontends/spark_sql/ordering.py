@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from rekindle.calculus.terms import Distance, Extent, First, Map, Near, Onwards, PerGroup
 from rekindle.frontends.spark_sql import bodies, extents
-from rekindle.frontends.spark_sql.evaluations import Partitions, refuse_random
+from rekindle.frontends.spark_sql.evaluations import refuse_random
 from rekindle.frontends.spark_sql.extents import Frame, Running, Sight
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
@@ -30,6 +30,7 @@ from rekindle.frontends.spark_sql.jvm import (
     variant_bytes,
 )
 from rekindle.frontends.spark_sql.running import continued
+from rekindle.frontends.spark_sql.table_functions import Partitions
 from rekindle.frontends.spark_sql.translated import Translated, unsupported
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from rekindle.calculus.terms import Distance
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.frontends.spark_sql.numbering import in_order
 from rekindle.frontends.spark_sql.ordering import ties_of, total_order
+from rekindle.frontends.spark_sql.table_functions import over_partitions, partitions
 
 
 def decided(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
@@ -30,6 +31,8 @@ def decided(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
             return _window(catalyst, plan)
         case "FlatMapGroupsInPandas" | "FlatMapGroupsInArrow":
             return _group_map(catalyst, plan)
+        case "BatchEvalPythonUDTF" | "ArrowEvalPythonUDTF":
+            return _table_map(catalyst, plan)
         case "WindowGroupLimit" if simple_name(plan.rankLikeFunction()) == "RowNumber":
             return catalyst.plan("WindowGroupLimit")(
                 plan.partitionSpec(),
@@ -91,6 +94,18 @@ def _group_map(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     rows = in_order(catalyst, groups, order, plan.child())
     given = catalyst.plan("Project")(catalyst.seq(columns), rows)
     return plan.withNewChildren(catalyst.seq([given]))
+
+
+def _table_map(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    """A table function of partitions whose rows the remaining columns order."""
+    parted = partitions(plan)
+    if parted is None:
+        return plan
+    order = total_order(catalyst, parted.order, items(parted.rows.output()))
+    rows = in_order(catalyst, parted.keys, order, parted.rows)
+    results = items(plan.resultAttrs())
+    given = over_partitions(catalyst, plan.udtf(), results, parted.columns, rows)
+    return catalyst.plan("Project")(catalyst.seq(results), given)
 
 
 def _tells_apart(named: JavaObject) -> bool:

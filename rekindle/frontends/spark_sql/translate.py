@@ -35,10 +35,7 @@ from rekindle.frontends.spark_sql.encoded import encoded_column
 from rekindle.frontends.spark_sql.evaluations import (
     evaluation,
     functions_of,
-    partitions,
     refuse_random,
-    refuse_rows_of_nothing,
-    refuse_state,
 )
 from rekindle.frontends.spark_sql.joins import join
 from rekindle.frontends.spark_sql.jvm import (
@@ -58,6 +55,11 @@ from rekindle.frontends.spark_sql.sessions import without_sessions
 from rekindle.frontends.spark_sql.subqueries import (
     with_joined_subqueries,
     without_scalar_subqueries,
+)
+from rekindle.frontends.spark_sql.table_functions import (
+    partitions,
+    refuse_rows_of_nothing,
+    refuse_state,
 )
 from rekindle.frontends.spark_sql.translated import Translated, unsupported
 from rekindle.frontends.spark_sql.variants import collected
