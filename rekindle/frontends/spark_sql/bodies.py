@@ -98,6 +98,18 @@ class CatalystGroupMap:
     inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class CatalystCogroupMap(CatalystGroupMap):
+    """The same for a function of the rows of two tables.
+
+    The first of `inputs` is 0 in the rows of the one, whose `columns` come in `order`, and 1 in
+    those of the other.
+    """
+
+    other_columns: tuple[JavaObject, ...] = field(compare=False, repr=False)
+    other_order: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+
 def window(
     catalyst: Catalyst,
     expressions: Sequence[JavaObject],
@@ -178,13 +190,8 @@ def group_map(
     inputs: Sequence[JavaObject],
 ) -> CatalystGroupMap:
     """A function of the named `columns` of a group's rows, which gives rows of `results`."""
-    # The function itself is part of its identity: two may have one name.
-    code = hashlib.sha256(str(function.func().command().mkString(",")).encode()).hexdigest()[:20]
-    seen = _identity(catalyst, [function], [column.toAttribute() for column in columns])
-    names = ",".join(str(column.name()) for column in columns)
-    read = _identity(catalyst, [*map(without_alias, columns), *order], inputs)
     return CatalystGroupMap(
-        text=f"{node} {code} {seen} {read}:{names}",
+        text=_called(catalyst, node, function, columns, order, inputs),
         schema=_schema(results),
         node=node,
         display=str(function.sql()),
@@ -193,6 +200,49 @@ def group_map(
         order=tuple(order),
         inputs=tuple(inputs),
     )
+
+
+def cogroup_map(
+    catalyst: Catalyst,
+    node: str,
+    function: JavaObject,
+    columns: tuple[Sequence[JavaObject], Sequence[JavaObject]],
+    results: Sequence[JavaObject],
+    order: tuple[Sequence[JavaObject], Sequence[JavaObject]],
+    inputs: Sequence[JavaObject],
+) -> CatalystCogroupMap:
+    """A function of the `columns` of two tables, the rows of which come in an `order` each."""
+    (one, other), (one_order, other_order) = columns, order
+    called = _called(catalyst, node, function, [*one, *other], [*one_order, *other_order], inputs)
+    return CatalystCogroupMap(
+        text=f"{len(one)} and {called}",
+        schema=_schema(results),
+        node=node,
+        display=str(function.sql()),
+        function=function,
+        columns=tuple(one),
+        order=tuple(one_order),
+        inputs=tuple(inputs),
+        other_columns=tuple(other),
+        other_order=tuple(other_order),
+    )
+
+
+def _called(
+    catalyst: Catalyst,
+    node: str,
+    function: JavaObject,
+    columns: Sequence[JavaObject],
+    order: Sequence[JavaObject],
+    inputs: Sequence[JavaObject],
+) -> str:
+    """A text for a function of the named `columns` of rows in an `order`."""
+    # The function itself is part of its identity: two may have one name.
+    code = hashlib.sha256(str(function.func().command().mkString(",")).encode()).hexdigest()[:20]
+    seen = _identity(catalyst, [function], [column.toAttribute() for column in columns])
+    names = ",".join(str(column.name()) for column in columns)
+    read = _identity(catalyst, [*map(without_alias, columns), *order], inputs)
+    return f"{node} {code} {seen} {read}:{names}"
 
 
 def aggregate(

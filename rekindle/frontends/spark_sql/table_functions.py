@@ -10,6 +10,7 @@ whichever other partitions the change touches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,10 +186,8 @@ def _gathering(handler: Any) -> type[Any]:
                 arguments = [self.joined(values) for values in places]
                 names = self.calls[0][1]
                 named = {name: self.joined([cut[name] for _, cut in self.calls]) for name in names}
-                try:
+                with suppress(SkipRestOfInputTableException):
                     yield from self.function.eval(*arguments, **named) or ()
-                except SkipRestOfInputTableException:
-                    pass
             if hasattr(self.function, "terminate"):
                 yield from self.function.terminate() or ()
 
