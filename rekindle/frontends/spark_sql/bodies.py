@@ -190,8 +190,13 @@ def group_map(
     inputs: Sequence[JavaObject],
 ) -> CatalystGroupMap:
     """A function of the named `columns` of a group's rows, which gives rows of `results`."""
+    # The function itself is part of its identity: two may have one name.
+    code = hashlib.sha256(str(function.func().command().mkString(",")).encode()).hexdigest()[:20]
+    seen = _identity(catalyst, [function], [column.toAttribute() for column in columns])
+    names = ",".join(str(column.name()) for column in columns)
+    read = _identity(catalyst, [*map(without_alias, columns), *order], inputs)
     return CatalystGroupMap(
-        text=_called(catalyst, node, function, columns, order, inputs),
+        text=f"{node} {code} {seen} {read}:{names}",
         schema=_schema(results),
         node=node,
         display=str(function.sql()),
@@ -202,47 +207,20 @@ def group_map(
     )
 
 
-def cogroup_map(
-    catalyst: Catalyst,
-    node: str,
-    function: JavaObject,
-    columns: tuple[Sequence[JavaObject], Sequence[JavaObject]],
-    results: Sequence[JavaObject],
-    order: tuple[Sequence[JavaObject], Sequence[JavaObject]],
-    inputs: Sequence[JavaObject],
-) -> CatalystCogroupMap:
-    """A function of the `columns` of two tables, the rows of which come in an `order` each."""
-    (one, other), (one_order, other_order) = columns, order
-    called = _called(catalyst, node, function, [*one, *other], [*one_order, *other_order], inputs)
+def cogroup_map(both: CatalystGroupMap, columns: int, order: int) -> CatalystCogroupMap:
+    """A function of two tables, so many of whose first columns and orders are of the one."""
     return CatalystCogroupMap(
-        text=f"{len(one)} and {called}",
-        schema=_schema(results),
-        node=node,
-        display=str(function.sql()),
-        function=function,
-        columns=tuple(one),
-        order=tuple(one_order),
-        inputs=tuple(inputs),
-        other_columns=tuple(other),
-        other_order=tuple(other_order),
+        text=f"{columns} and {both.text}",
+        schema=both.schema,
+        node=both.node,
+        display=both.display,
+        function=both.function,
+        columns=both.columns[:columns],
+        order=both.order[:order],
+        inputs=both.inputs,
+        other_columns=both.columns[columns:],
+        other_order=both.order[order:],
     )
-
-
-def _called(
-    catalyst: Catalyst,
-    node: str,
-    function: JavaObject,
-    columns: Sequence[JavaObject],
-    order: Sequence[JavaObject],
-    inputs: Sequence[JavaObject],
-) -> str:
-    """A text for a function of the named `columns` of rows in an `order`."""
-    # The function itself is part of its identity: two may have one name.
-    code = hashlib.sha256(str(function.func().command().mkString(",")).encode()).hexdigest()[:20]
-    seen = _identity(catalyst, [function], [column.toAttribute() for column in columns])
-    names = ",".join(str(column.name()) for column in columns)
-    read = _identity(catalyst, [*map(without_alias, columns), *order], inputs)
-    return f"{node} {code} {seen} {read}:{names}"
 
 
 def aggregate(

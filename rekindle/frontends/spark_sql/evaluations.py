@@ -9,6 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.cloudpickle import loads
 
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import UndeterminedError
@@ -67,6 +70,13 @@ def refuse_random(functions: Sequence[JavaObject]) -> None:
             detail=position(function),
             hint="a materialized view must be a function of its tables" + declared,
         )
+
+
+def unpickled(function: JavaObject) -> Any:
+    """What was written in Python: the class of a table function, another with its result type."""
+    command = str(function.func().command().mkString(",")).split(",")
+    found = loads(bytes(int(byte) & 255 for byte in command))
+    return getattr(found, "value", found)
 
 
 def _is_udtf(node: JavaObject) -> bool:

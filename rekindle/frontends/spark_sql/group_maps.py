@@ -12,12 +12,14 @@ that says which table a row is of, and NULLs in place of the columns of the othe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import getfullargspec
 from typing import TYPE_CHECKING
 
 from rekindle.calculus.scalars import Literal, Scalar
 from rekindle.calculus.terms import Map, PerGroup, UnionAll
+from rekindle.errors import UndeterminedError
 from rekindle.frontends.spark_sql import bodies
-from rekindle.frontends.spark_sql.evaluations import refuse_random
+from rekindle.frontends.spark_sql.evaluations import refuse_random, unpickled
 from rekindle.frontends.spark_sql.jvm import (
     JavaObject,
     is_collated,
@@ -40,7 +42,7 @@ def group_map(translator: Translator, plan: JavaObject) -> Translated:
     child = translator.translate(plan.child())
     # Catalyst puts the keys in front of the columns that the function is given.
     groups = items(plan.groupingAttributes())
-    _refuse_collations(groups, plan)
+    _refuse_collated_key(plan.functionExpr(), groups)
     given = child.attributes[len(groups) :]
     known = {a.exprId().id() for a in given}
     others = [key for key in groups if key.exprId().id() not in known]
@@ -88,8 +90,9 @@ def cogroup_map(translator: Translator, plan: JavaObject) -> Translated:
     lengths = (int(plan.leftGroupingLen()), int(plan.rightGroupingLen()))
     groups = [side.attributes[:length] for side, length in zip(sides, lengths, strict=True)]
     left, right = (s.attributes[length:] for s, length in zip(sides, lengths, strict=True))
-    for keys in groups:
-        _refuse_collations(keys, plan)
+    if any(is_collated(key.dataType()) for key in (*groups[0], *groups[1])):
+        # Spark fails where the texts of the two sides differ.
+        raise unsupported("cogroup() by a text with a collation", plan)
     types = [[type_text(key.dataType()) for key in keys] for keys in groups]
     if types[0] != types[1]:
         raise unsupported(
@@ -123,15 +126,17 @@ def cogroup_map(translator: Translator, plan: JavaObject) -> Translated:
         *left,
         *right,
     )
-    body = bodies.cogroup_map(
+    order, other = (total_order(catalyst, (), columns) for columns in (left, right))
+    both = bodies.group_map(
         catalyst,
         simple_name(plan),
         function,
-        (left, right),
+        [*left, *right],
         items(plan.output()),
-        (total_order(catalyst, (), left), total_order(catalyst, (), right)),
+        [*order, *other],
         inputs,
     )
+    body = bodies.cogroup_map(both, len(left), len(order))
     return Translated(PerGroup(rows, places, body), tuple(items(plan.output())))
 
 
@@ -139,6 +144,17 @@ def _names(columns: Sequence[JavaObject]) -> list[str]:
     return [str(column.name()) for column in columns]
 
 
-def _refuse_collations(keys: Sequence[JavaObject], plan: JavaObject) -> None:
-    if any(is_collated(key.dataType()) for key in keys):
-        raise unsupported("a Python function of groups by a text with a collation", plan)
+def _refuse_collated_key(function: JavaObject, keys: Sequence[JavaObject]) -> None:
+    """Raise if a function of a group is given a key that is not determined.
+
+    The texts that a collation takes for one are one group, and Spark says the text of any row.
+    """
+    if not any(is_collated(key.dataType()) for key in keys):
+        return
+    written, _ = unpickled(function)
+    if len(getfullargspec(written).args) > 1:
+        raise UndeterminedError(
+            f"the function {function.name()} is given the key of a group, a text with a collation",
+            detail="of the texts that the collation takes for one, Spark gives it any",
+            hint="a function of the rows alone is given all of them",
+        )

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.cloudpickle import dumps, loads
+from pyspark.cloudpickle import dumps
 from pyspark.sql.udtf import SkipRestOfInputTableException
 from pyspark.util import PythonEvalType
 
 from rekindle.errors import UndeterminedError
-from rekindle.frontends.spark_sql.evaluations import functions_of
+from rekindle.frontends.spark_sql.evaluations import functions_of, unpickled
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, position, simple_name
 from rekindle.frontends.spark_sql.translated import unsupported
 
@@ -89,7 +89,7 @@ def refuse_state(plan: JavaObject) -> None:
             detail=position(plan, function),
             hint="PARTITION BY after TABLE(...) says which rows it is given together",
         )
-    if hasattr(_handler(function), "terminate"):
+    if hasattr(unpickled(function), "terminate"):
         raise unsupported(f"the method terminate of the table function {function.name()}", plan)
 
 
@@ -99,7 +99,7 @@ def refuse_rows_of_nothing(plan: JavaObject) -> None:
     Spark asks it for that wherever one of its tasks happens to have none.
     """
     (function,) = functions_of(plan)
-    handler = _handler(function)
+    handler = unpickled(function)
     if hasattr(handler, "analyze") or not hasattr(handler, "terminate"):
         return
     try:
@@ -120,7 +120,7 @@ def whole(catalyst: Catalyst, function: JavaObject) -> JavaObject:
     if not _is_arrow(function):
         return function
     given = function.func()
-    command = dumps(_gathering(_handler(function)))  # type: ignore[no-untyped-call]
+    command = dumps(_gathering(unpickled(function)))  # type: ignore[no-untyped-call]
     code = catalyst.class_("org.apache.spark.api.python.SimplePythonFunction")(
         bytearray(command),
         given.envVars(),
@@ -147,13 +147,6 @@ def whole(catalyst: Catalyst, function: JavaObject) -> JavaObject:
 def _is_arrow(function: JavaObject) -> bool:
     """Does a table function take and give Arrow batches?"""
     return int(function.evalType()) == PythonEvalType.SQL_ARROW_UDTF
-
-
-def _handler(function: JavaObject) -> Any:
-    """The class of a table function."""
-    command = str(function.func().command().mkString(",")).split(",")
-    found = loads(bytes(int(byte) & 255 for byte in command))
-    return getattr(found, "value", found)
 
 
 def _rows(given: Iterable[Any]) -> Iterator[Any]:
