@@ -16,6 +16,7 @@ from rekindle.circuit.nodes import Regroup
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.bodies import (
     CatalystAggregate,
+    CatalystCogroupMap,
     CatalystGroupMap,
     CatalystPicking,
     CatalystRunning,
@@ -25,6 +26,7 @@ from rekindle.frontends.spark_sql.bodies import (
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, without_alias
 from rekindle.frontends.spark_sql.numbering import in_order, ranked, windowed
 from rekindle.frontends.spark_sql.ordering import ascending
+from rekindle.frontends.spark_sql.table_functions import over_partitions
 from rekindle.kernels.regroup import MOMENT, MOMENTS
 
 
@@ -181,20 +183,62 @@ class Bodies:
         catalyst, columns = self._catalyst, attributes[1:]
         groups = [columns[i] for i in keys]
         moved = self._moved(body.inputs, columns)
-        order = [catalyst.rebased(o, moved) for o in body.order]
-        ordered = in_order(catalyst, groups, order, rows)
-        # A function knows its columns by their names.
+        results = [catalyst.attribute("result", field.type) for field in body.schema]
+        match body:
+            case CatalystCogroupMap():
+                mapped = self._cogroup_map(body, groups, results, rows, moved)
+            case _:
+                seen, ordered = self._given(body.columns, body.order, groups, rows, moved)
+                function = catalyst.rebased(body.function, self._renaming(body.columns, seen))
+                mapped = self._mapped(body.node, groups, function, results, seen, ordered)
+        return self._project([self._result(catalyst.literal(f"{sign}L")), *results], mapped)
+
+    def _given(
+        self,
+        columns: Sequence[JavaObject],
+        order: Sequence[JavaObject],
+        groups: Sequence[JavaObject],
+        rows: JavaObject,
+        moved: Mapping[int, JavaObject],
+    ) -> tuple[list[JavaObject], JavaObject]:
+        """The columns that a function is given, by the names that it knows, of rows in an order."""
+        catalyst = self._catalyst
+        ordered = in_order(catalyst, groups, [catalyst.rebased(o, moved) for o in order], rows)
         seen = [
             catalyst.named(catalyst.rebased(without_alias(column), moved), str(column.name()))
-            for column in body.columns
+            for column in columns
         ]
-        given = self._moved(
-            [column.toAttribute() for column in body.columns], [one.toAttribute() for one in seen]
-        )
-        function = catalyst.rebased(body.function, given)
-        results = [catalyst.attribute("result", field.type) for field in body.schema]
-        mapped = self._mapped(body.node, groups, function, results, seen, ordered)
-        return self._project([self._result(catalyst.literal(f"{sign}L")), *results], mapped)
+        return seen, ordered
+
+    def _renaming(
+        self, columns: Sequence[JavaObject], seen: Sequence[JavaObject]
+    ) -> dict[int, JavaObject]:
+        return self._moved([c.toAttribute() for c in columns], [s.toAttribute() for s in seen])
+
+    def _cogroup_map(
+        self,
+        body: CatalystCogroupMap,
+        groups: Sequence[JavaObject],
+        results: Sequence[JavaObject],
+        rows: JavaObject,
+        moved: Mapping[int, JavaObject],
+    ) -> JavaObject:
+        catalyst = self._catalyst
+        side = moved[body.inputs[0].exprId().id()]
+        given = ((body.columns, body.order), (body.other_columns, body.other_order))
+        renaming: dict[int, JavaObject] = {}
+        plans = []
+        for number, (columns, order) in enumerate(given):
+            is_of_side = catalyst.expression("EqualTo")(side, catalyst.literal(str(number)))
+            of_side = catalyst.plan("Filter")(is_of_side, rows)
+            seen, ordered = self._given(columns, order, groups, of_side, moved)
+            renaming |= self._renaming(columns, seen)
+            # Both sides read one plan: under names of their own they have no column in common.
+            keys = [catalyst.named(group, str(group.name())) for group in groups]
+            plans.append(self._project([*keys, *seen], ordered))
+        function = catalyst.rebased(body.function, renaming)
+        length = len(groups)
+        return catalyst.plan(body.node)(length, length, function, catalyst.seq(results), *plans)
 
     def _mapped(
         self,
@@ -208,14 +252,7 @@ class Bodies:
         """A function over columns of rows; a table function finds its partitions by itself."""
         catalyst = self._catalyst
         if node == "Generate":
-            return catalyst.plan(node)(
-                function,
-                catalyst.seq(()),
-                False,
-                catalyst.none(),
-                catalyst.seq(results),
-                self._project(seen, rows),
-            )
+            return over_partitions(catalyst, function, results, seen, rows)
         return catalyst.plan(node)(
             catalyst.seq(groups),
             function,

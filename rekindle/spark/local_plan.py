@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.schema import Field, Schema
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
 from rekindle.spark.segment import Channel
 from rekindle.spark.types import data_type, payload_schema, stored
 
@@ -30,6 +30,8 @@ _SETTINGS = {
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000000",
     # Its sums of floating point numbers depend on where in a partition a frame is.
     "spark.sql.window.segmentTree.enabled": "false",
+    # Two inputs of one partition each are exchanged where they may be larger; any may be here.
+    "spark.sql.maxSinglePartitionBytes": f"{2**63 - 1}b",
 }
 _ATTEMPT, _MANAGER, _METRICS = 3, 6, 9
 """Which arguments of a task context differ from run to run."""
@@ -102,26 +104,49 @@ class LocalPlans:
         target = catalyst.session.parseDataType(StructType(fields).json())
         columns = Schema(tuple(Field(f"c{i}", type_) for i, type_ in enumerate(types)))
         nothing = payload_schema(columns).empty_table()
-        return LocalPlan(self, physical.execute(), source, target, nothing)
+        rdd = physical.execute()
+        return LocalPlan(self, rdd, source, target, nothing, self._readers(rdd))
+
+    def _readers(self, rdd: JavaObject) -> int:
+        """How often an RDD reads its rows: twice where it puts two of its parts together."""
+        (partition,) = rdd.partitions()
+        return 2 if simple_name(partition) == "ZippedPartitionsPartition" else 1
 
     def run(
-        self, table: pa.Table, rdd: JavaObject, source: JavaObject, target: JavaObject
+        self,
+        table: pa.Table,
+        rdd: JavaObject,
+        source: JavaObject,
+        target: JavaObject,
+        readers: int,
     ) -> pa.Table | None:
         """The rows that an RDD of one partition gives for those of the table; None for none."""
         manager = self._manager(self._memory, next(self._attempts))
         context = self._context(manager)
         self._contexts.setTaskContext(context)
 
-        def through(rows: JavaObject) -> JavaObject:
-            values = getattr(self._lazy, "from")(rows)
-            return rdd.iterator(self._partition(0, 0, values, self._any), context)
+        def through(*rows: JavaObject) -> JavaObject:
+            values = (getattr(self._lazy, "from")(each) for each in rows)
+            partitions = [self._partition(0, 0, each, self._any) for each in values]
+            return rdd.iterator(self._together(partitions), context)
 
         try:
-            return self.channel.exchange(table, source, through, target)
+            return self.channel.exchange(table, source, through, target, readers)
         finally:
             context.markTaskCompleted(self._none)
             manager.cleanUpAllAllocatedMemory()
             self._contexts.unset()
+
+    def _together(self, partitions: Sequence[JavaObject]) -> JavaObject:
+        """The partition of an RDD that reads the given ones."""
+        if len(partitions) == 1:
+            return partitions[0]
+        nothing = self.catalyst.seq(())
+        zipped = self.catalyst.class_("org.apache.spark.rdd.ZippedPartitionsPartition")(
+            0, nothing, nothing
+        )
+        getattr(zipped, "partitionValues_$eq")(self.catalyst.seq(partitions))
+        return zipped
 
     def _context(self, manager: JavaObject) -> JavaObject:
         for position, value in (
@@ -174,14 +199,16 @@ class LocalPlan:
         source: JavaObject,
         target: JavaObject,
         nothing: pa.Table,
+        readers: int,
     ) -> None:
         self._plans = plans
         self._nothing = nothing
         self._rdd = rdd
         self._source = source
         self._target = target
+        self._readers = readers
 
     def run(self, table: pa.Table) -> pa.Table:
         """The rows that the plan gives for the rows of `table`."""
-        result = self._plans.run(table, self._rdd, self._source, self._target)
+        result = self._plans.run(table, self._rdd, self._source, self._target, self._readers)
         return self._nothing if result is None else result

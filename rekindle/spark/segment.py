@@ -18,6 +18,7 @@ import os
 import struct
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 import pyarrow as pa
@@ -68,15 +69,19 @@ class Channel:
         self,
         table: pa.Table,
         source: JavaObject,
-        through: Callable[[JavaObject], JavaObject],
+        through: Callable[..., JavaObject],
         target: JavaObject,
+        readers: int = 1,
     ) -> pa.Table | None:
-        """The rows, if any, of the JVM iterator that `through` makes of the table's."""
+        """The rows, if any, of the JVM iterator that `through` makes of the table's.
+
+        It is given so many iterators over them, each with rows of its own.
+        """
         with pa.OSFile(self._inward, "wb") as file, pa.ipc.new_stream(file, table.schema) as out:
             # One batch: Spark's reader stops for good at the second empty batch in a row.
             out.write_table(table.combine_chunks())
         try:
-            self._pass_through(source, through, target)
+            self._pass_through(source, through, target, readers)
         except (Py4JJavaError, PySparkException) as error:
             raise spark_error(error) from error
         return self._read()
@@ -84,23 +89,25 @@ class Channel:
     def _pass_through(
         self,
         source: JavaObject,
-        through: Callable[[JavaObject], JavaObject],
+        through: Callable[..., JavaObject],
         target: JavaObject,
+        readers: int,
     ) -> None:
-        inward = self._input(self._inward)
-        try:
+        with ExitStack() as opened:
             outward = self._data(self._buffered(self._output(self._outward)))
-            try:
+            opened.callback(outward.close)
+            rows = []
+            for _ in range(readers):
+                inward = self._input(self._inward)
+                opened.callback(inward.close)
                 batches = self._arrow.getBatchesFromStream(inward.getChannel())
-                rows = self._arrow.fromBatchIterator(batches, source, "UTC", False, False, None)
-                produced = self._arrow.toBatchWithSchemaIterator(
-                    through(rows), target, _NO_LIMIT, _NO_LIMIT, "UTC", False, False
+                rows.append(
+                    self._arrow.fromBatchIterator(batches, source, "UTC", False, False, None)
                 )
-                self._python.writeIteratorToStream(produced, outward)
-            finally:
-                outward.close()
-        finally:
-            inward.close()
+            produced = self._arrow.toBatchWithSchemaIterator(
+                through(*rows), target, _NO_LIMIT, _NO_LIMIT, "UTC", False, False
+            )
+            self._python.writeIteratorToStream(produced, outward)
 
     def _read(self) -> pa.Table | None:
         with pa.OSFile(self._outward, "rb") as file:

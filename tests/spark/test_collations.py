@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 import rekindle
-from rekindle.errors import ConstraintError, DefinitionError
+from rekindle.errors import ConstraintError, DefinitionError, UndeterminedError, UnsupportedError
 from rekindle.runtime.database import Database
 from tests.property.oracle import collected
 from tests.spark.helpers import refused, rows, weighted
@@ -110,6 +111,44 @@ def test_on_spark_and_after_reopening(warehouse: str, spark: SparkSession) -> No
         db.sql("INSERT INTO t VALUES (1, 5, 'B')")
         _agree(db, "UTF8_LCASE")
         assert weighted(db.changes("t")) == rows(db, "t")
+
+
+def _texts(group: pd.DataFrame) -> pd.DataFrame:
+    """All texts of a group, in the order in which they come."""
+    return pd.DataFrame({"n": [len(group)], "texts": [" ".join(map(str, group.s))]})
+
+
+def _of_key(key: tuple[Any, ...], group: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame({"n": [len(group)], "texts": [str(key)]})
+
+
+def _left(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+    return left
+
+
+@pytest.mark.parametrize("placement", ["inline", "spark"])
+def test_python_functions_are_given_all_texts_of_a_group(db: Database, placement: str) -> None:
+    db.place(placement)
+    _create(db, "UTF8_LCASE", [])
+    by_text = db.table("t").groupBy("s")
+    db.create_view("texts", by_text.applyInPandas(_texts, "n int, texts string"))
+    with db.transaction() as tx:
+        tx.insert("t", [(1, 1, "b"), (1, 2, "A"), (2, 3, "B"), (2, 3, "a"), (None, 4, None)])
+    for statement in ("INSERT INTO t VALUES (1, 1, 'B')", "DELETE FROM t WHERE k = 1"):
+        db.check("texts")
+        db.sql(statement)
+    db.check("texts")
+    assert rows(db, "texts") == {(1, "B"): 1, (1, "a"): 1, (1, "None"): 1}
+
+
+def test_the_key_of_a_group_of_texts_is_not_determined(db: Database) -> None:
+    _create(db, "UTF8_LCASE", [])
+    by_text = db.table("t").groupBy("s")
+    with refused(db, UndeterminedError, "_of_key", "a text with a collation"):
+        db.create_view("v", by_text.applyInPandas(_of_key, "n int, texts string"))
+    with refused(db, UnsupportedError, "cogroup() by a text with a collation"):
+        cogroups = by_text.cogroup(db.table("u").groupBy("s"))
+        db.create_view("v", cogroups.applyInPandas(_left, "k int, x int, s string"))
 
 
 def test_a_group_shows_the_least_text_that_is_in_it(db: Database) -> None:

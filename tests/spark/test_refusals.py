@@ -31,17 +31,9 @@ def _arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return batches
 
 
-def _both(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
-    return left
-
-
 FRAMES: list[tuple[Callable[[DataFrame], DataFrame], str]] = [
     (lambda t: t.mapInPandas(_same, t.schema), "mapInPandas"),
     (lambda t: t.mapInArrow(_arrow, t.schema), "mapInArrow"),
-    (
-        lambda t: t.groupBy("a").cogroup(t.groupBy("a")).applyInPandas(_both, t.schema),
-        "cogroup().applyInPandas",
-    ),
     (lambda t: t.sample(0.5), "TABLESAMPLE"),
     (lambda t: t.cache(), "a cached DataFrame"),
     (lambda t: t.observe("seen", count("*").alias("n")), "observe"),

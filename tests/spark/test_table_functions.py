@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import arrow_udtf, udtf
 
 import rekindle
-from rekindle.errors import UnsupportedError
+from rekindle.errors import StatementError, UnsupportedError
 from rekindle.runtime.database import Database
 from tests.property.oracle import collected
 from tests.spark.helpers import refused, rows
@@ -33,6 +33,35 @@ class WordsAtOnce:
         yield pa.RecordBatch.from_pydict(
             {"i": pa.array(range(len(words)), pa.int32()), "w": pa.array(words, pa.string())}
         )
+
+
+class RunsAtOnce:
+    """How many rows each batch has, and after the last one how many there were and the last."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    def eval(self, batch: pa.RecordBatch, least: pa.Array | None = None) -> Iterator[pa.Table]:
+        self.rows += batch.to_pylist()
+        if batch.num_rows >= (1 if least is None else least[0].as_py()):
+            yield pa.table({"i": pa.array([-batch.num_rows], pa.int32()), "w": ["a batch"]})
+
+    def terminate(self) -> Iterator[pa.RecordBatch]:
+        counts = [len(self.rows)] if self.rows else []
+        yield pa.RecordBatch.from_pydict(
+            {"i": pa.array(counts, pa.int32()), "w": [row["s"] for row in self.rows[-1:]]},
+            pa.schema({"i": pa.int32(), "w": pa.string()}),
+        )
+
+
+class CountedAtOnce:
+    """How many batches there were, also of none."""
+
+    def eval(self, batch: pa.RecordBatch) -> None:
+        pass
+
+    def terminate(self) -> Iterator[pa.Table]:
+        yield pa.table({"i": pa.array([0], pa.int32()), "w": [""]})
 
 
 class Counted:
@@ -80,6 +109,10 @@ def functions(spark: SparkSession) -> None:
     spark.udtf.register(
         "words_at_once", arrow_udtf(WordsAtOnce, returnType=shape).asDeterministic()
     )
+    spark.udtf.register("runs_at_once", arrow_udtf(RunsAtOnce, returnType=shape).asDeterministic())
+    spark.udtf.register(
+        "counted_at_once", arrow_udtf(CountedAtOnce, returnType=shape).asDeterministic()
+    )
     spark.udtf.register("runs", udtf(Runs, returnType=shape).asDeterministic())
     spark.udtf.register("any_words", udtf(Words, returnType=shape))
     spark.udtf.register("counted", udtf(Counted, returnType=shape).asDeterministic())
@@ -117,10 +150,7 @@ def test_table_functions_follow_changes(warehouse: str, spark: SparkSession) -> 
         ("SELECT * FROM any_words('a')", "any_words is not deterministic"),
         ("SELECT f.* FROM t, LATERAL counted(t.s) AS f", "terminate of the table function counted"),
         ("SELECT * FROM words_at_once(TABLE(t))", "the Arrow table function words_at_once"),
-        (
-            "SELECT * FROM words_at_once(TABLE(t) PARTITION BY id)",
-            "the Arrow table function words_at_once",
-        ),
+        ("SELECT * FROM counted_at_once(TABLE(t) PARTITION BY id)", "it gave {'i': 0, 'w': ''}"),
         ("SELECT * FROM counted(TABLE(t))", "terminate of the table function counted"),
         ("SELECT * FROM counted(TABLE(t) PARTITION BY id)", "it gave (0, '')"),
     ],
@@ -139,6 +169,14 @@ PARTITIONED = {
     ),
     "by_double": "SELECT i FROM runs(TABLE(SELECT id / 2D AS x, s FROM t) PARTITION BY x)",
     "single": "SELECT * FROM runs(TABLE(t) WITH SINGLE PARTITION ORDER BY (s, id))",
+    "at_once": "SELECT * FROM runs_at_once(TABLE(t) PARTITION BY id ORDER BY s)",
+    "named_at_once": (
+        "SELECT i, count(*) AS n FROM runs_at_once(batch => TABLE(SELECT id / 2D AS x, s FROM t) "
+        "PARTITION BY x ORDER BY s DESC, least => 1 + 1) GROUP BY i"
+    ),
+    "single_at_once": (
+        "SELECT * FROM runs_at_once(TABLE(t) WITH SINGLE PARTITION ORDER BY (s, id))"
+    ),
 }
 
 
@@ -175,6 +213,49 @@ def test_only_touched_partitions_go_through_a_function(db: Database) -> None:
     assert max(did.rows_out for did in db.last_step.nodes.values()) < 10
     assert not any(did.rebuilt for did in db.last_step.nodes.values())
     _agree(db)
+
+
+@pytest.mark.usefixtures("functions")
+@pytest.mark.parametrize("placement", ["inline", "spark"])
+def test_a_partition_is_one_batch_whatever_spark_makes_of_it(
+    db: Database, spark: SparkSession, placement: str
+) -> None:
+    """What a function says of a batch comes out again, beside any other touched partitions."""
+    setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "2")
+    try:
+        db.sql("CREATE TABLE t (id INT, s STRING)")
+        db.place(placement)
+        db.create_view("v", PARTITIONED["at_once"])
+        db.create_view("of_a_length", PARTITIONED["named_at_once"])
+        db.sql("INSERT INTO t SELECT id % 3, string(id) FROM range(9)")
+        said = {(-3, "a batch"): 3, (3, "6"): 1, (3, "7"): 1, (3, "8"): 1}
+        assert rows(db, "v") == said and collected(db.recompute("v")) != said
+        db.sql("DELETE FROM t WHERE id = 0 OR s = '8'")
+        assert rows(db, "v") == {(-3, "a batch"): 1, (-2, "a batch"): 1, (3, "7"): 1, (2, "5"): 1}
+        for view in db.views:
+            db.check(view)
+    finally:
+        spark.conf.set(setting, before)
+
+
+@pytest.mark.usefixtures("functions")
+def test_an_order_that_leaves_rows_level_is_gone_on_by_check(db: Database) -> None:
+    db.sql("CREATE TABLE t (id INT, s STRING)")
+    db.create_view("v", "SELECT * FROM runs(TABLE(t) PARTITION BY id)")
+    db.create_view("at_once", "SELECT * FROM runs_at_once(TABLE(t) PARTITION BY id ORDER BY id)")
+    db.sql("INSERT INTO t VALUES (1, 'c'), (1, 'z'), (1, 'a'), (2, 'x'), (2, NULL), (2, 'b')")
+    for view in db.views:
+        db.check(view)
+        assert rows(db, view)[(3, "z")] == 1 and rows(db, view)[(3, "x")] == 1
+
+
+@pytest.mark.usefixtures("functions")
+def test_spark_itself_takes_no_arrow_function_after_lateral(db: Database) -> None:
+    db.sql("CREATE TABLE t (id INT, s STRING)")
+    with refused(db, StatementError, "LATERAL_JOIN_WITH_ARROW_UDTF_UNSUPPORTED"):
+        db.create_view("v", "SELECT f.* FROM t, LATERAL words_at_once(t.s) AS f")
 
 
 def _agree(db: Database) -> None:

@@ -98,6 +98,18 @@ class CatalystGroupMap:
     inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class CatalystCogroupMap(CatalystGroupMap):
+    """The same for a function of the rows of two tables.
+
+    The first of `inputs` is 0 in the rows of the one, whose `columns` come in `order`, and 1 in
+    those of the other.
+    """
+
+    other_columns: tuple[JavaObject, ...] = field(compare=False, repr=False)
+    other_order: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+
 def window(
     catalyst: Catalyst,
     expressions: Sequence[JavaObject],
@@ -192,6 +204,22 @@ def group_map(
         columns=tuple(columns),
         order=tuple(order),
         inputs=tuple(inputs),
+    )
+
+
+def cogroup_map(both: CatalystGroupMap, columns: int, order: int) -> CatalystCogroupMap:
+    """A function of two tables, so many of whose first columns and orders are of the one."""
+    return CatalystCogroupMap(
+        text=f"{columns} and {both.text}",
+        schema=both.schema,
+        node=both.node,
+        display=both.display,
+        function=both.function,
+        columns=both.columns[:columns],
+        order=both.order[:order],
+        inputs=both.inputs,
+        other_columns=both.columns[columns:],
+        other_order=both.order[order:],
     )
 
 

@@ -1,7 +1,7 @@
 """Python functions over rows: what Catalyst has taken out of expressions to run in Python.
 
 An evaluation is a generator that gives one row for each row: the results of the functions. A table
-function gives any number of rows for each.
+function gives any number of rows for each (`table_functions`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark import cloudpickle
-from pyspark.util import PythonEvalType
+from pyspark.cloudpickle import loads
 
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import UndeterminedError
@@ -24,7 +23,6 @@ from rekindle.frontends.spark_sql.jvm import (
     simple_name,
     type_text,
 )
-from rekindle.frontends.spark_sql.translated import unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,86 +72,16 @@ def refuse_random(functions: Sequence[JavaObject]) -> None:
         )
 
 
+def unpickled(function: JavaObject) -> Any:
+    """What was written in Python: the class of a table function, another with its result type."""
+    command = str(function.func().command().mkString(",")).split(",")
+    found = loads(bytes(int(byte) & 255 for byte in command))
+    return getattr(found, "value", found)
+
+
 def _is_udtf(node: JavaObject) -> bool:
     """Is this a table function, or a plan node that runs one?"""
     return simple_name(node).endswith("UDTF")
-
-
-@dataclass(frozen=True, slots=True)
-class Partitions:
-    """A table that a table function reads partition by partition.
-
-    `columns` are what it sees of a row, the `keys` of a partition and the `order` in it are of the
-    plan `rows`.
-    """
-
-    rows: JavaObject
-    keys: list[JavaObject]
-    order: list[JavaObject]
-    columns: list[JavaObject]
-
-
-def partitions(plan: JavaObject) -> Partitions | None:
-    """The partitions of a table function's argument, by PARTITION BY or WITH SINGLE PARTITION."""
-    project = plan.child()
-    if simple_name(project) != "Project" or items(plan.requiredChildOutput()):
-        return None
-    if int(plan.udtf().evalType()) == PythonEvalType.SQL_ARROW_UDTF:
-        return None
-    below, order = project.child(), []
-    if simple_name(below) == "Sort" and not getattr(below, "global")():
-        below, order = below.child(), items(below.order())
-    match simple_name(below):
-        case "RepartitionByExpression":
-            keys = items(below.partitionExpressions())
-        case "Repartition" if int(below.numPartitions()) == 1:
-            keys = []
-        case _:
-            return None
-    return Partitions(below.child(), keys, order, items(project.projectList()))
-
-
-def refuse_state(plan: JavaObject) -> None:
-    """Raise unless a table function gives its rows for each row by itself.
-
-    Rows after the last one are not functions of a row.
-    """
-    (function,) = functions_of(plan)
-    if int(function.evalType()) == PythonEvalType.SQL_ARROW_UDTF:
-        raise unsupported(f"the Arrow table function {function.name()} over rows of a table", plan)
-    if function.pythonUDTFPartitionColumnIndexes().isDefined():
-        raise unsupported(f"this form of PARTITION BY in {function.name()}()", plan)
-    if hasattr(_handler(function), "terminate"):
-        raise unsupported(f"the method terminate of the table function {function.name()}", plan)
-
-
-def refuse_rows_of_nothing(plan: JavaObject) -> None:
-    """Raise if a table function says something of no rows.
-
-    Spark asks it for that wherever one of its tasks happens to have none.
-    """
-    (function,) = functions_of(plan)
-    handler = _handler(function)
-    if hasattr(handler, "analyze") or not hasattr(handler, "terminate"):
-        return
-    try:
-        said = f"it gave {next(iter(handler().terminate() or ()))}"
-    except StopIteration:
-        return
-    except Exception as error:
-        said = f"it raised {type(error).__name__}: {error}"
-    raise UndeterminedError(
-        f"the method terminate of the table function {function.name()} does not expect no rows",
-        detail=f"{said}, and Spark calls it in every task that has no rows",
-        hint="let it give nothing where eval was not called",
-    )
-
-
-def _handler(function: JavaObject) -> Any:
-    """The class of a table function."""
-    command = str(function.func().command().mkString(",")).split(",")
-    found = cloudpickle.loads(bytes(int(byte) & 255 for byte in command))
-    return getattr(found, "value", found)
 
 
 def evaluation(

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from rekindle.calculus.terms import Distance, Extent, First, Map, Near, Onwards, PerGroup
 from rekindle.frontends.spark_sql import bodies, extents
-from rekindle.frontends.spark_sql.evaluations import Partitions, refuse_random
 from rekindle.frontends.spark_sql.extents import Frame, Running, Sight
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
@@ -30,7 +29,7 @@ from rekindle.frontends.spark_sql.jvm import (
     variant_bytes,
 )
 from rekindle.frontends.spark_sql.running import continued
-from rekindle.frontends.spark_sql.translated import Translated, unsupported
+from rekindle.frontends.spark_sql.translated import Translated
 
 if TYPE_CHECKING:
     from rekindle.frontends.spark_sql.translate import Translator
@@ -188,7 +187,7 @@ def _top(translator: Translator, node: JavaObject, offset: int, last: int) -> Tr
 def group_limit(translator: Translator, plan: JavaObject) -> Translated:
     """The rows of each window partition that a filter on their rank can leave."""
     child = translator.translate(plan.child())
-    child, keys = _with_keys(translator, child, items(plan.partitionSpec()))
+    child, keys = with_keys(translator, child, items(plan.partitionSpec()))
     order = items(plan.orderSpec())
     rank = plan.rankLikeFunction()
     if simple_name(rank) == "RowNumber":
@@ -241,7 +240,7 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     child = translator.translate(below.child() if limited else below)
     width = len(child.attributes)
     order = items(plan.orderSpec())
-    keyed, keys = _with_keys(translator, child, items(plan.partitionSpec()))
+    keyed, keys = with_keys(translator, child, items(plan.partitionSpec()))
     results = items(plan.windowExpressions())
     for result in results:
         translator.refuse_inner(result)
@@ -387,62 +386,7 @@ def _picks_an_end(function: JavaObject, frame: JavaObject) -> bool:
     return False
 
 
-# ---- functions of a group ----------------------------------------------------------------------
-
-
-def group_map(translator: Translator, plan: JavaObject) -> Translated:
-    """What a Python function gives for the rows of each group.
-
-    Spark gives it the rows in any order. Here it sees them in the order of their columns, so that
-    what it gave before a change can be computed again.
-    """
-    catalyst = translator.catalyst
-    refuse_random([plan.functionExpr()])
-    child = translator.translate(plan.child())
-    # Catalyst puts the keys in front of the columns that the function is given.
-    groups = items(plan.groupingAttributes())
-    if any(is_collated(key.dataType()) for key in groups):
-        raise unsupported("a Python function of groups by a text with a collation", plan)
-    given = child.attributes[len(groups) :]
-    known = {a.exprId().id() for a in given}
-    others = [key for key in groups if key.exprId().id() not in known]
-    keyed, places = _with_keys(
-        translator,
-        translator.map(child, [*given, *others]),
-        [catalyst.normalised(key) for key in groups],
-    )
-    body = bodies.group_map(
-        catalyst,
-        simple_name(plan),
-        plan.functionExpr(),
-        given,
-        items(plan.output()),
-        total_order(catalyst, (), given),
-        keyed.attributes,
-    )
-    return Translated(PerGroup(keyed.term, places, body), tuple(items(plan.output())))
-
-
-def table_map(translator: Translator, plan: JavaObject, parted: Partitions) -> Translated:
-    """What a Python table function gives for the rows of each partition of its argument."""
-    catalyst = translator.catalyst
-    child = translator.translate(parted.rows)
-    keys = [catalyst.normalised(key) for key in parted.keys]
-    keyed, places = _with_keys(translator, child, keys)
-    results = items(plan.resultAttrs())
-    body = bodies.group_map(
-        catalyst,
-        "Generate",
-        plan.udtf(),
-        parted.columns,
-        results,
-        total_order(catalyst, parted.order, child.attributes),
-        keyed.attributes,
-    )
-    return Translated(PerGroup(keyed.term, places, body), tuple(results))
-
-
-def _with_keys(
+def with_keys(
     translator: Translator, child: Translated, expressions: Sequence[JavaObject]
 ) -> tuple[Translated, tuple[int, ...]]:
     """The rows with a column for each expression, and where these columns are."""

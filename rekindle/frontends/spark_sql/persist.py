@@ -19,6 +19,7 @@ from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.bodies import (
     CatalystAggregate,
+    CatalystCogroupMap,
     CatalystGroupMap,
     CatalystPicking,
     CatalystRunning,
@@ -50,6 +51,11 @@ _FORMS: Mapping[str, _Form] = {
     "picking": _Form(CatalystPicking, (), ("expressions", "order", "inputs", "total")),
     "running": _Form(CatalystRunning, ("moment",), ("expressions", "order", "inputs", "going_on")),
     "group map": _Form(CatalystGroupMap, ("function",), ("columns", "order", "inputs")),
+    "cogroup map": _Form(
+        CatalystCogroupMap,
+        ("function",),
+        ("columns", "order", "inputs", "other_columns", "other_order"),
+    ),
     "top": _Form(CatalystTop, ("rank",), ("order", "inputs")),
 }
 

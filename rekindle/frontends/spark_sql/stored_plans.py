@@ -1,7 +1,8 @@
 """Plans as text, for views that are given as DataFrames.
 
 Java writes most plans. The nodes that run a Python function of a group's rows it does not, so an
-aggregate stands in for each: by the same keys, with the function and its columns as results.
+aggregate stands in for each: by the same keys, with the function and its columns as results. Those
+of two tables are an aggregate of their product.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Sequence
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 
 GROUP_MAPS = ("FlatMapGroupsInPandas", "FlatMapGroupsInArrow")
+COGROUP_MAPS = ("FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow")
+_PLANS = "org.apache.spark.sql.catalyst.plans"
 _MARK = "rekindle.group map."
 
 
@@ -29,14 +32,22 @@ def plans_from_text(catalyst: Catalyst, text: str) -> list[JavaObject]:
 
 def _storable(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     def change(node: JavaObject) -> JavaObject | None:
-        if simple_name(node) not in GROUP_MAPS:
+        kind = simple_name(node)
+        if kind not in (*GROUP_MAPS, *COGROUP_MAPS):
             return None
-        named = catalyst.named(node.functionExpr(), _MARK + simple_name(node))
+        named = catalyst.named(node.functionExpr(), _MARK + kind)
         results = catalyst.seq([named, *items(node.output())])
-        child = _storable(catalyst, node.child())
-        return catalyst.plan("Aggregate")(
-            node.groupingAttributes(), results, child, catalyst.none()
-        )
+        child, *others = (_storable(catalyst, child) for child in items(node.children()))
+        if others:
+            keys = catalyst.seq(items(child.output())[: node.leftGroupingLen()])
+            inner, hint = (
+                catalyst.module(f"{_PLANS}.Inner"),
+                catalyst.module(f"{_PLANS}.logical.JoinHint"),
+            )
+            child = catalyst.plan("Join")(child, *others, inner, catalyst.none(), hint.NONE())
+        else:
+            keys = node.groupingAttributes()
+        return catalyst.plan("Aggregate")(keys, results, child, catalyst.none())
 
     return catalyst.transform(plan, change)
 
@@ -48,8 +59,11 @@ def _restored(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
         named, *results = items(node.aggregateExpressions())
         if not str(named.name()).startswith(_MARK):
             return None
-        build = catalyst.plan(str(named.name())[len(_MARK) :])
-        child = _restored(catalyst, node.child())
-        return build(node.groupingExpressions(), named.child(), catalyst.seq(results), child)
+        kind = str(named.name())[len(_MARK) :]
+        build, function, given = catalyst.plan(kind), named.child(), catalyst.seq(results)
+        keys, child = node.groupingExpressions(), _restored(catalyst, node.child())
+        if kind in GROUP_MAPS:
+            return build(keys, function, given, child)
+        return build(keys.length(), keys.length(), function, given, child.left(), child.right())
 
     return catalyst.transform(plan, change)

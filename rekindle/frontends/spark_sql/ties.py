@@ -8,10 +8,13 @@ to Spark apart from their frame.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rekindle.calculus.terms import Distance
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.frontends.spark_sql.numbering import in_order
 from rekindle.frontends.spark_sql.ordering import ties_of, total_order
+from rekindle.frontends.spark_sql.table_functions import over_partitions, partitions
 
 
 def decided(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
@@ -29,7 +32,12 @@ def decided(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
         case "Window":
             return _window(catalyst, plan)
         case "FlatMapGroupsInPandas" | "FlatMapGroupsInArrow":
-            return _group_map(catalyst, plan)
+            keys = len(items(plan.groupingAttributes()))
+            return _group_map(catalyst, plan, [keys])
+        case "FlatMapCoGroupsInPandas" | "FlatMapCoGroupsInArrow":
+            return _group_map(catalyst, plan, [plan.leftGroupingLen(), plan.rightGroupingLen()])
+        case "BatchEvalPythonUDTF" | "ArrowEvalPythonUDTF":
+            return _table_map(catalyst, plan)
         case "WindowGroupLimit" if simple_name(plan.rankLikeFunction()) == "RowNumber":
             return catalyst.plan("WindowGroupLimit")(
                 plan.partitionSpec(),
@@ -84,13 +92,27 @@ def _window(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     return catalyst.plan("Project")(columns, rows)
 
 
-def _group_map(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
-    """A function of groups whose rows come in the order of their columns."""
-    groups, columns = items(plan.groupingAttributes()), items(plan.child().output())
-    order = total_order(catalyst, (), columns[len(groups) :])
-    rows = in_order(catalyst, groups, order, plan.child())
-    given = catalyst.plan("Project")(catalyst.seq(columns), rows)
-    return plan.withNewChildren(catalyst.seq([given]))
+def _group_map(catalyst: Catalyst, plan: JavaObject, keys: Sequence[int]) -> JavaObject:
+    """A function of groups, by so many first columns, whose rows the others order."""
+    given = []
+    for child, length in zip(items(plan.children()), keys, strict=True):
+        columns = items(child.output())
+        order = total_order(catalyst, (), columns[length:])
+        rows = in_order(catalyst, columns[:length], order, child)
+        given.append(catalyst.plan("Project")(catalyst.seq(columns), rows))
+    return plan.withNewChildren(catalyst.seq(given))
+
+
+def _table_map(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    """A table function of partitions whose rows the remaining columns order."""
+    parted = partitions(plan)
+    if parted is None:
+        return plan
+    order = total_order(catalyst, parted.order, items(parted.rows.output()))
+    rows = in_order(catalyst, parted.keys, order, parted.rows)
+    results = items(plan.resultAttrs())
+    given = over_partitions(catalyst, plan.udtf(), results, parted.columns, rows)
+    return catalyst.plan("Project")(catalyst.seq(results), given)
 
 
 def _tells_apart(named: JavaObject) -> bool:

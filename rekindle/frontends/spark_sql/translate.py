@@ -35,11 +35,9 @@ from rekindle.frontends.spark_sql.encoded import encoded_column
 from rekindle.frontends.spark_sql.evaluations import (
     evaluation,
     functions_of,
-    partitions,
     refuse_random,
-    refuse_rows_of_nothing,
-    refuse_state,
 )
+from rekindle.frontends.spark_sql.group_maps import cogroup_map, group_map, table_map
 from rekindle.frontends.spark_sql.joins import join
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
@@ -50,7 +48,7 @@ from rekindle.frontends.spark_sql.jvm import (
     type_text,
     without_alias,
 )
-from rekindle.frontends.spark_sql.ordering import group_limit, group_map, limit, table_map, window
+from rekindle.frontends.spark_sql.ordering import group_limit, limit, window
 from rekindle.frontends.spark_sql.raising import raised
 from rekindle.frontends.spark_sql.recursion import union_loop, union_loop_reference
 from rekindle.frontends.spark_sql.scalars import generator, scalar
@@ -58,6 +56,11 @@ from rekindle.frontends.spark_sql.sessions import without_sessions
 from rekindle.frontends.spark_sql.subqueries import (
     with_joined_subqueries,
     without_scalar_subqueries,
+)
+from rekindle.frontends.spark_sql.table_functions import (
+    partitions,
+    refuse_rows_of_nothing,
+    refuse_state,
 )
 from rekindle.frontends.spark_sql.translated import Translated, unsupported
 from rekindle.frontends.spark_sql.variants import collected
@@ -68,8 +71,6 @@ WORDS = {
     "MapInArrow": "mapInArrow",
     "PythonMapInArrow": "mapInArrow",
     "MapInPandas": "mapInPandas",
-    "FlatMapCoGroupsInPandas": "cogroup().applyInPandas",
-    "FlatMapCoGroupsInArrow": "cogroup().applyInArrow",
     "InMemoryRelation": "a cached DataFrame",
     "ScriptTransformation": "TRANSFORM ... USING",
     "CollectMetrics": "observe()",
@@ -383,6 +384,8 @@ TRANSLATIONS: Mapping[str, Callable[[Translator, JavaObject], Translated]] = {
     "Window": window,
     "FlatMapGroupsInPandas": group_map,
     "FlatMapGroupsInArrow": group_map,
+    "FlatMapCoGroupsInPandas": cogroup_map,
+    "FlatMapCoGroupsInArrow": cogroup_map,
     "WindowGroupLimit": group_limit,
     "GlobalLimit": limit,
     "Offset": limit,
