@@ -220,7 +220,7 @@ def same_row_of(columns: Sequence[Column]) -> Call:
     Rows that are the same agree in every function of them. `exactly` is a value in which two that
     are equal and not the same differ; to the interpreter what is equal is the same.
     """
-    loose = [column for column in columns if any(word in column.type for word in _LOOSE)]
+    loose = [column for column in columns if any(w in column.type.lower() for w in _LOOSE)]
     return _row([*columns, *(Call("exactly", (column,), "string") for column in loose)])
 
 

@@ -71,6 +71,11 @@ class Creating:
                 hint=f"DROP VIEW {old.name} and create it again",
             )
         entry, term = self._define(old.name, definition, wanted.policy)
+        if old.name in sources(term):
+            raise DefinitionError(
+                f"the new definition of view '{old.name}' reads the view itself",
+                hint="write its query in its place, or define it by WITH RECURSIVE or Datalog",
+            )
         self.engine.create_views([(entry, term)], wanted.incremental)
         return entry
 

@@ -147,7 +147,8 @@ class Lowering:
         width = stage.left_width
         left_schema, right_schema = Schema(schema.fields[:width]), Schema(schema.fields[width:])
         left = self._attributes(stage.left_keys, left_schema)
-        right = self._attributes(stage.right_keys, right_schema)
+        # Not those of its keys: equal keys of both sides may be one object over one list of them.
+        right = self.fresh(right_schema)
         attributes = left + right
         equal = self.catalyst.expression("EqualTo")
         conditions = [

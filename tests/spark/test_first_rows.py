@@ -61,6 +61,34 @@ def _agree(db: Database, views: list[str]) -> None:
         assert collected(db.table(view)) == collected(db.recompute(view)), view
 
 
+FROM_BELOW = [
+    "FROM u |> ORDER BY y DESC |> LIMIT 3 |> OFFSET 1",
+    "SELECT k FROM (SELECT * FROM u ORDER BY y DESC LIMIT 4) OFFSET 2",
+    "SELECT * FROM (SELECT * FROM u ORDER BY y OFFSET 1) LIMIT 2",
+    "SELECT k, (SELECT y FROM u WHERE u.k = t.k ORDER BY s DESC LIMIT 1) AS m FROM t",
+    "SELECT k, m FROM t, LATERAL (SELECT y AS m FROM u WHERE u.k = t.k ORDER BY y DESC LIMIT 1)",
+    "SELECT k, m FROM t, "
+    "LATERAL (SELECT y + 1 AS m FROM u WHERE u.k = t.k ORDER BY s DESC, y LIMIT 2 OFFSET 1)",
+]
+
+
+@pytest.mark.parametrize("query", FROM_BELOW)
+def test_an_order_below_decides_what_is_first(db: Database, query: str) -> None:
+    db.sql("CREATE TABLE t (k INT)")
+    db.sql("CREATE TABLE u (k INT, y INT, s STRING)")
+    db.create_view("v", query)
+    for statement in (
+        "INSERT INTO t VALUES (1), (2), (3)",
+        "INSERT INTO u VALUES (1, 1, 'c'), (1, 2, 'b'), (1, 3, 'd'), (2, 5, 'a'), (2, 4, 'z')",
+        "INSERT INTO u VALUES (1, 9, 'a'), (1, 0, 'y'), (3, 7, NULL)",
+        "DELETE FROM u WHERE s IN ('y', 'z')",
+        "UPDATE u SET y = y + 10 WHERE s = 'c'",
+        "DELETE FROM u WHERE k = 1",
+    ):
+        db.sql(statement)
+        _agree(db, ["v"])
+
+
 ORDERED = [
     "SELECT k, min(x) AS m, max(x) AS n FROM t GROUP BY k",
     "SELECT x FROM t ORDER BY x LIMIT 3",

@@ -123,3 +123,17 @@ def test_the_number_of_partitions_may_change(warehouse: str, spark: SparkSession
 def test_partitions_are_a_power_of_two(warehouse: str, spark: SparkSession) -> None:
     with pytest.raises(DefinitionError, match="power of two, not 6"):
         rekindle.connect(warehouse, spark=spark, partitions=6)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER MATERIALIZED VIEW v AS SELECT * FROM v",
+        "CREATE OR REPLACE MATERIALIZED VIEW V AS SELECT * FROM v",
+    ],
+)
+def test_a_view_cannot_come_to_read_itself(db: Database, statement: str) -> None:
+    db.sql("CREATE TABLE t (k INT)")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM t")
+    with refused(db, DefinitionError, "reads the view itself"):
+        db.sql(statement)

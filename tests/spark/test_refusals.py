@@ -54,6 +54,7 @@ QUERIES = [
     ),
     ("SELECT a FROM elsewhere", "elsewhere"),
     ("SELECT spark_partition_id() AS p FROM t", "spark_partition_id()"),
+    ("SELECT aes_encrypt(CAST(a AS STRING), '0000111122223333') AS e FROM t", "aesEncrypt"),
 ]
 
 

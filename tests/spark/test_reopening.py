@@ -1,7 +1,7 @@
-"""Calls that differ only in their columns stay apart after reopening.
+"""Expressions that differ only in their columns, or whose they are, stay apart after reopening.
 
-Equal parts of a stored term are one object when it is read back, and Spark tells results apart by
-their ids.
+Equal parts of a stored term are one object when it is read back, and Spark tells columns and
+results apart by ids that the object carries.
 """
 
 from __future__ import annotations
@@ -31,6 +31,14 @@ QUERIES = {
     "generators": (
         "SELECT n, p, q FROM t LATERAL VIEW OUTER explode(a) AS p "
         "LATERAL VIEW OUTER explode(b) AS q"
+    ),
+    "self join": "SELECT c.n, d.n AS o FROM t c JOIN t d ON lower(c.t) = lower(d.t)",
+    "self join with a residual": (
+        "SELECT c.n, d.n AS o FROM t c LEFT JOIN t d ON abs(c.k) = abs(d.k) AND c.n < d.n"
+    ),
+    "self semi join": (
+        "SELECT n FROM t c "
+        "WHERE EXISTS (SELECT 1 FROM t d WHERE abs(c.k) = abs(d.k) AND c.n <> d.n)"
     ),
     "subqueries": (
         "SELECT n, (SELECT median(x) FROM t) AS p, (SELECT median(y) FROM t) AS q FROM t"

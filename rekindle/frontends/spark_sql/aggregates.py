@@ -124,7 +124,7 @@ def _linear(
     children = [c for c in items(function.children()) if not _constant_count(kind, c)]
     if option(call.filter()) is not None and not children:
         children = [catalyst.literal("1")]
-    children = [_filtered(translator, call, child) for child in children]
+    children = [_filtered(translator, call, _told_apart(catalyst, call, c)) for c in children]
     buffers = items(function.aggBufferAttributes())
     finish = scalar(catalyst, function.evaluateExpression(), buffers)
     booleans = {"Min": AggregateFunction.ALL, "Max": AggregateFunction.ANY}
@@ -138,6 +138,11 @@ def _linear(
         finish=finish,
         values=_values(call),
     )
+
+
+def _told_apart(catalyst: Catalyst, call: JavaObject, argument: JavaObject) -> JavaObject:
+    """An argument of which DISTINCT values are wanted: -0.0 is none beside 0.0."""
+    return catalyst.with_one_zero(argument) if call.isDistinct() else argument
 
 
 def _in_ring(
@@ -184,6 +189,7 @@ def _opaque(
             return expression
         if simple_name(expression) == "SortOrder":
             return expression.withNewChildren(catalyst.seq([column(expression.child())]))
+        expression = _told_apart(catalyst, call, expression)
         # A NULL struct has NULL fields in Arrow, also those that are never NULL otherwise.
         loose = expression.dataType().asNullable()
         if not loose.equals(expression.dataType()):

@@ -165,8 +165,12 @@ class Catalyst:
 
         Spark does this to the keys of joins and groups when it plans them.
         """
+        return self.collation_key(self.with_one_zero(expression))
+
+    def with_one_zero(self, expression: JavaObject) -> JavaObject:
+        """The expression with -0.0 as 0.0 and one NaN, also inside nested values."""
         rule = "org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers"
-        return self.collation_key(self.module(rule).normalize(expression))
+        return self.module(rule).normalize(expression)
 
     def collation_key(self, expression: JavaObject) -> JavaObject:
         """Binaries in place of strings with a collation, equal and ordered as those are."""

@@ -28,6 +28,7 @@ from rekindle.frontends.spark_sql.jvm import (
     type_text,
     variant_bytes,
 )
+from rekindle.frontends.spark_sql.numbering import windowed
 from rekindle.frontends.spark_sql.running import continued
 from rekindle.frontends.spark_sql.translated import Translated
 
@@ -159,11 +160,11 @@ def limit(translator: Translator, plan: JavaObject) -> Translated:
     last, offset, node = UNLIMITED, 0, plan
     while True:
         kind = simple_name(node)
-        if kind == "GlobalLimit" and offset == 0:
+        if kind == "GlobalLimit":
             last = min(last, int(node.limitExpr().eval(None)))
-        elif kind == "Offset" and offset == 0:
-            offset = int(node.offsetExpr().eval(None))
-            last = min(last + offset, UNLIMITED)
+        elif kind == "Offset":
+            passed = int(node.offsetExpr().eval(None))
+            offset, last = offset + passed, min(last + passed, UNLIMITED)
         elif kind != "LocalLimit":
             break
         node = node.child()
@@ -235,6 +236,9 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     what comes before a row, so the first rows of a partition are enough: the limit is not computed
     for itself, and the filter drops what is level with the last row but beyond it.
     """
+    sorted_ = _in_the_order_below(translator.catalyst, plan)
+    if sorted_ is not None:
+        return translator.translate(sorted_)
     below = plan.child()
     limited = simple_name(below) == "WindowGroupLimit" and _is_limit_of(below, plan)
     child = translator.translate(below.child() if limited else below)
@@ -272,6 +276,30 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
         for a in output
     )
     return Translated(Map(current.term, outputs), tuple(output))
+
+
+def _in_the_order_below(catalyst: Catalyst, plan: JavaObject) -> JavaObject | None:
+    """The window in the order of a sort below it, if it has none of its own.
+
+    Catalyst numbers the rows of a correlated subquery with a limit in this way, where its order is
+    by columns that it does not give.
+    """
+    below = plan.child()
+    columns = items(below.output())
+    if simple_name(below) == "Project":
+        columns, below = items(below.projectList()), below.child()
+    if items(plan.orderSpec()) or simple_name(below) != "Sort":
+        return None
+    named = [catalyst.named(order.child(), "order") for order in items(below.order())]
+    order = [
+        order.withNewChildren(catalyst.seq([column.toAttribute()]))
+        for order, column in zip(items(below.order()), named, strict=True)
+    ]
+    rows = catalyst.plan("Project")(catalyst.seq([*columns, *named]), below.child())
+    numbered = windowed(
+        catalyst, items(plan.windowExpressions()), items(plan.partitionSpec()), order, rows
+    )
+    return catalyst.plan("Project")(plan.output(), numbered)
 
 
 @dataclass(frozen=True, slots=True)

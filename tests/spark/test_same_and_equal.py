@@ -1,0 +1,66 @@
+"""What is equal but not the same: -0.0 beside 0.0, texts that a collation does not tell apart."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import pytest
+
+from rekindle.runtime.database import Database
+
+QUERIES = {
+    "exists": "SELECT n FROM a WHERE EXISTS (SELECT 1 FROM b WHERE a.x <> b.y)",
+    "not exists": "SELECT n FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE a.x <> b.y)",
+    "marked": "SELECT n, EXISTS (SELECT 1 FROM b WHERE a.x <> b.y) OR n > 100 AS e FROM a",
+    "by its text": (
+        "SELECT n FROM a WHERE EXISTS "
+        "(SELECT 1 FROM b WHERE CAST(a.x AS STRING) <> CAST(b.y AS STRING))"
+    ),
+    "left join": "SELECT n, k FROM a LEFT JOIN b ON a.x < b.y",
+    "full join": "SELECT n, k FROM a FULL JOIN b ON a.x < b.y",
+    "full join with keys": (
+        "SELECT n, k FROM a FULL JOIN b ON a.x = b.y AND CAST(a.x AS STRING) <> CAST(b.y AS STRING)"
+    ),
+    "in a map": "SELECT n FROM a WHERE EXISTS (SELECT 1 FROM b WHERE a.m['a'] <> b.y)",
+    "in an array": "SELECT n FROM a WHERE EXISTS (SELECT 1 FROM b WHERE a.r[0] <> b.y)",
+    "in a struct": "SELECT n FROM a WHERE EXISTS (SELECT 1 FROM b WHERE a.s.p <> b.y)",
+    "text": "SELECT n FROM a WHERE EXISTS (SELECT 1 FROM b WHERE length(a.c) <> b.y)",
+    "texts": "SELECT n FROM a WHERE EXISTS (SELECT 1 FROM a b WHERE a.c < b.c)",
+    "text not in": "SELECT n FROM a WHERE c NOT IN (SELECT d FROM b)",
+    "scalar subquery": "SELECT n, (SELECT k FROM b WHERE b.y > a.x + 100) AS k FROM a",
+    "in": "SELECT n FROM a WHERE a.x IN (SELECT y FROM b)",
+    "not in": "SELECT n FROM a WHERE a.x NOT IN (SELECT y FROM b)",
+    "distinct values": "SELECT c, count(DISTINCT x) AS d, sum(DISTINCT x) AS e FROM a GROUP BY c",
+    "distinct values of all": "SELECT count(DISTINCT x) AS d FROM a",
+    "listed distinct values": "SELECT size(collect_list(DISTINCT x)) AS d FROM a",
+}
+NUMBERS = [1.75, inf, 0.0, -0.0, nan, nan, None, 0.0, -0.0]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_rows_come_once(db: Database, query: str) -> None:
+    db.sql(
+        "CREATE TABLE a (n INT, x FLOAT, m MAP<STRING, DOUBLE>, r ARRAY<DOUBLE>, "
+        "s STRUCT<p: DOUBLE, q: STRING>, c STRING COLLATE UTF8_LCASE)"
+    )
+    db.sql("CREATE TABLE b (k INT, y FLOAT, d STRING COLLATE UTF8_LCASE)")
+    db.create_view("v", QUERIES[query])
+    with db.transaction() as tx:
+        tx.insert(
+            "a",
+            [
+                (i, x, {"a": x}, [x], {"p": x, "q": "q"}, "aB" if i % 2 else "Ab")
+                for i, x in enumerate(NUMBERS)
+            ],
+        )
+        tx.insert("b", [(1, 0.0, "AB"), (2, -0.0, "ab"), (3, 1.0, "c")])
+    db.check("v")
+    for statement in (
+        "DELETE FROM b WHERE k = 3",
+        "DELETE FROM a WHERE n = 2",
+        "INSERT INTO b VALUES (7, -0.0, 'Ab'), (8, 5, NULL)",
+        "DELETE FROM b WHERE k IN (1, 8)",
+        "DELETE FROM b",
+    ):
+        db.sql(statement)
+        db.check("v")
