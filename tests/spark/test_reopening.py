@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -77,11 +76,11 @@ def test_aggregates(warehouse: str, spark: SparkSession) -> None:
     _check_after_reopening(warehouse, spark)
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_queries(warehouse: str, spark: SparkSession, query: str) -> None:
+def test_queries(warehouse: str, spark: SparkSession) -> None:
     with rekindle.connect(warehouse, spark=spark) as db:
         _filled(db)
-        db.create_view("v", QUERIES[query])
+        for name, query in QUERIES.items():
+            db.create_view(name, query)
     _check_after_reopening(warehouse, spark)
 
 
@@ -103,13 +102,11 @@ def _by_aggregates(t: DataFrame) -> DataFrame:
     return t.groupBy("k").agg(spread("n").alias("p"), spread("y").alias("q"))
 
 
-@pytest.mark.parametrize("define", [_by_functions, _by_aggregates])
-def test_python_functions(
-    warehouse: str, spark: SparkSession, define: Callable[[DataFrame], DataFrame]
-) -> None:
+def test_python_functions(warehouse: str, spark: SparkSession) -> None:
     with rekindle.connect(warehouse, spark=spark) as db:
         _filled(db)
-        db.create_view("v", define(db.table("t")))
+        for define in (_by_functions, _by_aggregates):
+            db.create_view(define.__name__, define(db.table("t")))
     _check_after_reopening(warehouse, spark)
 
 
