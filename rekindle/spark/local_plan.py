@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.schema import Field, Schema
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
+from rekindle.spark.inlet import Inlet
 from rekindle.spark.segment import Channel
 from rekindle.spark.types import data_type, payload_schema, stored
 
@@ -95,9 +96,7 @@ class LocalPlans:
             self._session, build(leaf)
         )
         physical = dataset.queryExecution().executedPlan()
-        source = catalyst.class_(
-            "org.apache.spark.sql.catalyst.types.DataTypeUtils"
-        ).fromAttributes(catalyst.seq(attributes))
+        source = Inlet.of(catalyst, attributes)
         fields = [
             StructField(f"c{i}", stored(data_type(type_)), True) for i, type_ in enumerate(types)
         ]
@@ -116,7 +115,7 @@ class LocalPlans:
         self,
         table: pa.Table,
         rdd: JavaObject,
-        source: JavaObject,
+        source: Inlet,
         target: JavaObject,
         readers: int,
     ) -> pa.Table | None:
@@ -196,7 +195,7 @@ class LocalPlan:
         self,
         plans: LocalPlans,
         rdd: JavaObject,
-        source: JavaObject,
+        source: Inlet,
         target: JavaObject,
         nothing: pa.Table,
         readers: int,

@@ -32,6 +32,7 @@ from rekindle.frontends.spark_sql.variants import from_spark
 from rekindle.spark.columnar import Columnar, columnar, through
 from rekindle.spark.explode import collection_stage, explode, is_explodable
 from rekindle.spark.failures import spark_error
+from rekindle.spark.inlet import Inlet
 from rekindle.spark.narrowing import Narrowed
 from rekindle.spark.stages import WEIGHT, Generated, Output, Rowwise
 from rekindle.spark.types import data_type, stored
@@ -58,9 +59,9 @@ class Channel:
         self._buffered, self._data = java.BufferedOutputStream, java.DataOutputStream
 
     def map(
-        self, table: pa.Table, source: JavaObject, function: JavaObject, target: JavaObject
+        self, table: pa.Table, source: Inlet, function: JavaObject, target: JavaObject
     ) -> pa.Table:
-        """Each row of `table` through a JVM function; `source` and `target` are Spark schemas."""
+        """Each row of `table` through a JVM function that gives rows of the schema `target`."""
         mapped = self.exchange(table, source, lambda rows: rows.map(function), target)
         assert mapped is not None, "a row for each row"
         return mapped
@@ -68,7 +69,7 @@ class Channel:
     def exchange(
         self,
         table: pa.Table,
-        source: JavaObject,
+        source: Inlet,
         through: Callable[..., JavaObject],
         target: JavaObject,
         readers: int = 1,
@@ -77,11 +78,12 @@ class Channel:
 
         It is given so many iterators over them, each with rows of its own.
         """
+        source.check(table)
         with pa.OSFile(self._inward, "wb") as file, pa.ipc.new_stream(file, table.schema) as out:
             # One batch: Spark's reader stops for good at the second empty batch in a row.
             out.write_table(table.combine_chunks())
         try:
-            self._pass_through(source, through, target, readers)
+            self._pass_through(source.schema, through, target, readers)
         except (Py4JJavaError, PySparkException) as error:
             raise spark_error(error) from error
         return self._read()
@@ -192,7 +194,7 @@ class Segment:
         """Consecutive stages as one JVM function on tables."""
         function: JavaObject = None
         filtered = False
-        source: JavaObject = None
+        source: Inlet | None = None
         for stage in stages:
             weight = self._catalyst.attribute(WEIGHT, "bigint")
             expressions = self._expressions(stage, weight, filtered=filtered)
@@ -202,13 +204,12 @@ class Segment:
             )
             if function is None:
                 function = self._unsafe(attributes, projection)
-                source = self._catalyst.class_(
-                    "org.apache.spark.sql.catalyst.types.DataTypeUtils"
-                ).fromAttributes(self._catalyst.seq(attributes))
+                source = Inlet.of(self._catalyst, attributes)
             else:
                 function = function.andThen(projection)
             filtered = filtered or stage.predicate is not None
         target = self._catalyst.session.parseDataType(_target(stages[-1].outputs).json())
+        assert source is not None, "there is a stage"
 
         def run(table: pa.Table) -> pa.Table:
             table = self._channel.map(table, source, function, target)
