@@ -27,6 +27,7 @@ from rekindle.errors import (
     UnsupportedError,
     unknown_name,
 )
+from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.incremental.policies.choice import Policy
@@ -492,7 +493,9 @@ class Database:
             """A table with the columns that it had when the view was defined."""
             rows = self.table(source)
             schema = known.get(source)
-            return rows if schema is None else rows.select(*rows.columns[: len(schema)])
+            if schema is None:
+                return rows
+            return rows.select(*map(quoted, rows.columns[: len(schema)]))
 
         return self._definitions.recomputation(entry, contents)
 

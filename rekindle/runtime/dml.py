@@ -139,19 +139,9 @@ class Statements:
         new = [assigned.get(i, old[i]) for i in range(len(old))]
         both = self._select(source, [*old, *new])
         frame = self._query(both, self._restricted(target, source), node)
-        width = len(node.schema)
-        self._replace(tx, node, frame, frame.columns[:width], frame.columns[width:])
-
-    def _replace(
-        self,
-        tx: Transaction,
-        node: Table,
-        frame: DataFrame,
-        old: Sequence[str],
-        new: Sequence[str],
-    ) -> None:
-        tx.add_frame(node, self.encode(frame.select(*old), node, _all(node)), -1)
-        tx.add_frame(node, self.encode(frame.select(*new), node, _all(node)), 1)
+        frame = frame.toDF(*_old(node), *_new(node))
+        tx.add_frame(node, self.encode(frame.select(*_old(node)), node, _all(node)), -1)
+        tx.add_frame(node, self.encode(frame.select(*_new(node)), node, _all(node)), 1)
 
     # ---- MERGE -----------------------------------------------------------------------------
 
@@ -212,13 +202,8 @@ class Statements:
         frame: DataFrame,
         actions: Sequence[tuple[JavaObject, str]],
     ) -> None:
-        width = len(node.schema)
-        renamed = frame.toDF(
-            "__action",
-            "__row",
-            *(f"o{i}" for i in range(width)),
-            *(f"n{i}" for i in range(width)),
-        ).where(F.col("__action") >= 0)
+        renamed = frame.toDF("__action", "__row", *_old(node), *_new(node))
+        renamed = renamed.where(F.col("__action") >= 0)
         kinds = [simple_name(action) for action, _ in actions]
         removing = [i for i, k in enumerate(kinds) if not k.startswith("Insert")]
         adding = [i for i, k in enumerate(kinds) if k != "DeleteAction"]
@@ -231,13 +216,11 @@ class Statements:
                 hint="nothing was applied; make the source unique by the merge condition",
             )
         action = F.col("__action")
-        old = [f"o{i}" for i in range(width)]
-        new = [f"n{i}" for i in range(width)]
         if removing:
-            gone = renamed.where(action.isin(removing)).select(*old)
+            gone = renamed.where(action.isin(removing)).select(*_old(node))
             tx.add_frame(node, self.encode(gone, node, _all(node)), -1)
         if adding:
-            came = renamed.where(action.isin(adding)).select(*new)
+            came = renamed.where(action.isin(adding)).select(*_new(node))
             tx.add_frame(node, self.encode(came, node, _all(node)), 1)
 
     def _numbered(self, node: Table) -> DataFrame:
@@ -403,6 +386,16 @@ class Statements:
 
 def _all(node: Table) -> list[int]:
     return list(range(len(node.schema)))
+
+
+def _old(node: Table) -> list[str]:
+    """The columns of rows that go away."""
+    return [f"o{i}" for i in _all(node)]
+
+
+def _new(node: Table) -> list[str]:
+    """The columns of rows that come."""
+    return [f"n{i}" for i in _all(node)]
 
 
 def _needs_alias(column: JavaObject) -> bool:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rekindle.errors import StatementError
+from rekindle.frontends.names import QUOTED, unquoted
 
-_NAME = r"(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_]\w*))"
+_NAME = rf"(?P<name>{QUOTED}|[A-Za-z_]\w*)"
 _CREATE_VIEW = re.compile(
     rf"""\s*(?:(?P<alter>ALTER)|CREATE\s+(?P<replace>OR\s+REPLACE)?)\s*MATERIALIZED\s+VIEW\s+
         (?P<lenient>IF\s+NOT\s+EXISTS\s+)?{_NAME}\s*
@@ -70,7 +71,7 @@ def read_statement(text: str) -> CreateView | Drop | Program | None:
         end = start + created.end()
         blank = re.sub(r"[^\n]", " ", text[:end])
         return CreateView(
-            name=created["quoted"] or created["plain"],
+            name=unquoted(created["name"]),
             query=blank + text[end:],
             options=_options(created["options"]),
             replace=created["replace"] is not None,
@@ -82,7 +83,7 @@ def read_statement(text: str) -> CreateView | Drop | Program | None:
         return Program(re.sub(r"[^\n]", " ", text[:end]) + text[end:])
     if dropped := _DROP.match(body):
         return Drop(
-            name=dropped["quoted"] or dropped["plain"],
+            name=unquoted(dropped["name"]),
             is_view="VIEW" in dropped["kind"].upper(),
             lenient=dropped["lenient"] is not None,
         )

@@ -49,6 +49,28 @@ def test_insert_select_named_columns_and_by_name(shop: Database) -> None:
     assert rows(shop, "log") == bag(expected)
 
 
+def test_names_with_backticks(db: Database) -> None:
+    db.sql("CREATE TABLE `t``t` (id INT, `q``q` INT, `a.b` INT, PRIMARY KEY (id))")
+    db.sql("CREATE TABLE u (`t``u` INT)")
+    db.sql("INSERT INTO `t``t` VALUES (1, 1, 1), (2, 1, 1)")
+    db.sql(
+        "CREATE MATERIALIZED VIEW `v``` AS SELECT `q``q`, sum(`a.b`) AS s FROM `t``t` GROUP BY 1"
+    )
+    db.sql("UPDATE `t``t` SET `q``q` = 2 WHERE id = 1")
+    db.sql(
+        "MERGE INTO `t``t` USING u ON id = `t``u` "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET `a.b` = 5"
+    )
+    assert rows(db, "v`") == bag([(1, 5), (2, 5)])
+    db.check("v`")
+    db.datalog("p(x) :- `t``t`(x, y, _), y > 1.")
+    assert rows(db, "p") == bag([(1,)])
+    with refused(db, UnknownNameError, "unknown table or view 'w`w'"):
+        db.sql("SELECT * FROM `w``w`")
+    db.sql("DROP VIEW `v```")
+    assert db.views == ["p"]
+
+
 def test_delete_takes_all_duplicates_and_update_keeps_them(shop: Database) -> None:
     shop.sql("UPDATE log SET n = 2 WHERE what = 'a'")
     assert rows(shop, "log") == bag([("a", 2), ("a", 2), ("b", None)])
