@@ -154,8 +154,10 @@ class Statements:
         orphaned = items(plan.notMatchedBySourceActions())
         source = plan.sourceTable()
         names = self._query(source, None, node).columns
-        left = self._flagged(target.relation, "__target")
-        right = self._flagged(source, "__source")
+        # The number is in the plan: the source may read the table too, and has no such column.
+        number = self._catalyst.expression("MonotonicallyIncreasingID")()
+        left = self._with(target.relation, __target=self._true(), __row=number)
+        right = self._with(source, __source=self._true())
         join = self._catalyst.plan("Join")(
             left,
             right,
@@ -168,7 +170,7 @@ class Statements:
             *((action, "source") for action in unmatched),
             *((action, "target") for action in orphaned),
         ]
-        number = self._case(
+        chosen = self._case(
             [
                 (self._applies(action, side), self._catalyst.literal(str(i)))
                 for i, (action, side) in enumerate(actions)
@@ -190,10 +192,9 @@ class Statements:
             )
             for position in range(len(node.schema))
         ]
-        decided = self._select(join, [self._star(), self._catalyst.named(number, "__action")])
+        decided = self._select(join, [self._star(), self._catalyst.named(chosen, "__action")])
         final = self._select(decided, [self._name("__action"), self._name("__row"), *old, *new])
-        frame = self._query(final, self._numbered(node), node)
-        self._apply_merge(tx, node, frame, actions)
+        self._apply_merge(tx, node, self._query(final, None, node), actions)
 
     def _apply_merge(
         self,
@@ -223,14 +224,12 @@ class Statements:
             came = renamed.where(action.isin(adding)).select(*_new(node))
             tx.add_frame(node, self.encode(came, node, _all(node)), 1)
 
-    def _numbered(self, node: Table) -> DataFrame:
-        """The table's contents with a number for each row, duplicates told apart."""
-        plan = self._query(self._relation(node.name), None, node)
-        return plan.withColumn("__row", F.monotonically_increasing_id())
+    def _with(self, plan: JavaObject, **columns: JavaObject) -> JavaObject:
+        named = [self._catalyst.named(column, name) for name, column in columns.items()]
+        return self._select(plan, [self._star(), *named])
 
-    def _flagged(self, plan: JavaObject, flag: str) -> JavaObject:
-        true = self._catalyst.named(self._catalyst.literal("true"), flag)
-        return self._select(plan, [self._star(), true])
+    def _true(self) -> JavaObject:
+        return self._catalyst.literal("true")
 
     def _applies(self, action: JavaObject, side: str) -> JavaObject:
         present = self._catalyst.expression("IsNotNull")

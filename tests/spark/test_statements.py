@@ -117,6 +117,18 @@ def test_merge_refuses_an_ambiguous_source(shop: Database) -> None:
         )
 
 
+@pytest.mark.parametrize("source", ["orders", "(SELECT * FROM orders)"])
+def test_merge_from_the_table_itself(shop: Database, source: str) -> None:
+    shop.sql(
+        f"MERGE INTO orders USING {source} s ON orders.id = s.id + 1 "
+        "WHEN MATCHED THEN UPDATE SET total = s.total "
+        "WHEN NOT MATCHED THEN INSERT (id, cust) VALUES (s.id + 1, s.cust) "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET cust = (SELECT max(id) FROM orders)"
+    )
+    expected = [(1, 3, 9.5), (2, 7, 9.5), (3, 8, 1.0), (4, 8, None)]
+    assert rows(shop, "orders") == bag(expected)
+
+
 def test_merge_with_nothing_to_do(shop: Database) -> None:
     before = rows(shop, "orders")
     shop.sql(
