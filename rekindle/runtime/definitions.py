@@ -42,6 +42,7 @@ from rekindle.incremental.policies.factorised import factorise_rows
 from rekindle.incremental.policies.higher_order import follow_deltas
 from rekindle.incremental.policies.joins import Refusal, recognise_rows
 from rekindle.incremental.policies.narrow_views import follow_narrow_views
+from rekindle.runtime.contents import RESERVED
 from rekindle.runtime.fixpoints import Evaluation, Reading, assuming
 from rekindle.runtime.model_terms import sums_terms
 from rekindle.runtime.models import ModelSpec
@@ -369,6 +370,13 @@ class Definitions:
             raise DefinitionError(
                 f"view '{name}' has several columns called '{twice[0]}'",
                 hint="give each column its own name with AS",
+            )
+        reserved = [column for column in names if column in RESERVED]
+        if reserved:
+            raise DefinitionError(
+                f"view '{name}' cannot have a column called '{reserved[0]}'",
+                detail="its changes have a column of that name",
+                hint="give the column another name with AS",
             )
         for field in frame.schema.fields:
             check_storable(field.dataType, field.name)

@@ -47,6 +47,8 @@ QUERIES = [
     ),
     ("SELECT map() AS x, a FROM t", "map<void,void>"),
     ("SELECT a, a AS A FROM t", "several columns called 'a'"),
+    ("SELECT a AS _Weight FROM t", "column called '_weight'"),
+    ("SELECT a, b AS _epoch FROM t", "column called '_epoch'"),
     (
         "SELECT a, (SELECT sum((SELECT max(x.b) FROM t x WHERE x.a = u.c)) FROM u "
         "WHERE u.a = t.a) AS s FROM t",
