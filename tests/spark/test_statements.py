@@ -71,6 +71,21 @@ def test_names_with_backticks(db: Database) -> None:
     assert db.views == ["p"]
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "CREATE /* a view */ MATERIALIZED VIEW -- called\n v /* as */ AS",
+        "-- first\ncreate materialized view v -- AS SELECT 1\n as",
+        "CREATE MATERIALIZED VIEW v COMMENT 'it''s AS -- it was' AS",
+        "CREATE MATERIALIZED VIEW v COMMENT \"so\" OPTIONS (policy = 'first_order') AS",
+        "CREATE MATERIALIZED VIEW v OPTIONS (policy = 'first_order') COMMENT 'so' AS",
+    ],
+)
+def test_comments_in_the_header_of_a_view(shop: Database, header: str) -> None:
+    shop.sql(f"{header} SELECT /*+ BROADCAST(log) */ what, '--' AS dashes FROM log")
+    assert rows(shop, "v") == bag([("a", "--"), ("a", "--"), ("b", "--")])
+
+
 def test_delete_takes_all_duplicates_and_update_keeps_them(shop: Database) -> None:
     shop.sql("UPDATE log SET n = 2 WHERE what = 'a'")
     assert rows(shop, "log") == bag([("a", 2), ("a", 2), ("b", None)])
