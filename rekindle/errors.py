@@ -65,7 +65,7 @@ class IterationLimitError(RekindleError):
 
 
 class ExecutionError(RekindleError):
-    """Spark failed for a reason that lies in no row, such as a lost file or a full disk."""
+    """Spark failed for a reason that lies in no row, such as a lost file or a missing module."""
 
 
 class LockedError(RekindleError):

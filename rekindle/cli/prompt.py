@@ -27,6 +27,7 @@ from rekindle.cli.failures import show, understood
 from rekindle.cli.runner import Runner, located
 from rekindle.cli.words import KEYWORDS
 from rekindle.errors import RekindleError, StatementError
+from rekindle.frontends.names import quoted
 
 if TYPE_CHECKING:
     from rekindle.runtime.database import Database
@@ -116,7 +117,7 @@ class Prompt:
             case "\\d", ():
                 self._runner.run("SHOW TABLES")
             case "\\d", (relation,):
-                self._runner.run(f"DESCRIBE `{relation}`")
+                self._runner.run(f"DESCRIBE {quoted(relation)}")
             case "\\explain", (view,):
                 self._console.print(str(self._db.explain(view)), markup=False, soft_wrap=True)
             case "\\check", views:

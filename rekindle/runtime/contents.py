@@ -29,6 +29,10 @@ from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
+EPOCH = "_epoch"
+RESERVED = (EPOCH, WEIGHT)
+"""What changes have besides the columns of their table or view, which cannot be called so."""
+
 INLINE_ROWS = 200_000
 
 
@@ -88,19 +92,19 @@ class Contents:
         """Rows with `_epoch` and `_weight`, for each of the given changes."""
         store = self._store
         columns = payload_schema(schema)
-        full = pa.schema([("_epoch", pa.int64()), (WEIGHT, pa.int64()), *columns])
+        full = pa.schema([*((name, pa.int64()) for name in RESERVED), *columns])
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             for change in changes:
                 run = Trace(trace.layout, (change.run,))
                 for table in TraceReader.of_trace(run, store, key_range).scan():
                     epochs = pa.array(np.full(len(table), change.epoch, dtype=np.int64))
-                    yield table.select([WEIGHT, *columns.names]).add_column(0, "_epoch", epochs)
+                    yield table.select([WEIGHT, *columns.names]).add_column(0, EPOCH, epochs)
 
         frame = self._frame(kernel, full, sum(change.run.rows for change in changes))
         named = Schema(schema.fields)
-        decoded = self._decoded(frame, named, prefix=("_epoch", WEIGHT))
-        head = [StructField("_epoch", LongType(), False), StructField(WEIGHT, LongType(), False)]
+        decoded = self._decoded(frame, named, prefix=RESERVED)
+        head = [StructField(name, LongType(), False) for name in RESERVED]
         target = StructType([*head, *struct_of(schema).fields])
         return self._cut(decoded, target)
 

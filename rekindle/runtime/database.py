@@ -27,11 +27,12 @@ from rekindle.errors import (
     UnsupportedError,
     unknown_name,
 )
+from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.check import CheckReport, compare
-from rekindle.runtime.contents import Contents
+from rekindle.runtime.contents import RESERVED, Contents
 from rekindle.runtime.creating import Creating, Definition, Wanted
 from rekindle.runtime.datalog import Datalog
 from rekindle.runtime.definitions import Definitions, mentioned
@@ -177,7 +178,7 @@ class Database:
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
             raise DefinitionError(f"table '{name}' has several columns called '{twice[0]}'")
-        reserved = [n for n in names if n in ("_weight", "_epoch")]
+        reserved = [n for n in names if n in RESERVED]
         if reserved:
             raise DefinitionError(f"table '{name}' cannot have a column called '{reserved[0]}'")
         fields = []
@@ -492,7 +493,9 @@ class Database:
             """A table with the columns that it had when the view was defined."""
             rows = self.table(source)
             schema = known.get(source)
-            return rows if schema is None else rows.select(*rows.columns[: len(schema)])
+            if schema is None:
+                return rows
+            return rows.select(*map(quoted, rows.columns[: len(schema)]))
 
         return self._definitions.recomputation(entry, contents)
 

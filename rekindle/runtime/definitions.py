@@ -25,7 +25,12 @@ from rekindle.errors import DefinitionError, UnsupportedError
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolve
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.frontends.spark_sql.persist import dump, load
-from rekindle.frontends.spark_sql.stored_plans import plans_from_text, plans_to_text
+from rekindle.frontends.spark_sql.stored_plans import (
+    plans_from_text,
+    plans_to_text,
+    restored,
+    storable,
+)
 from rekindle.frontends.spark_sql.subqueries import with_joined_subqueries
 from rekindle.frontends.spark_sql.ties import decided
 from rekindle.frontends.spark_sql.translate import Translator
@@ -37,6 +42,7 @@ from rekindle.incremental.policies.factorised import factorise_rows
 from rekindle.incremental.policies.higher_order import follow_deltas
 from rekindle.incremental.policies.joins import Refusal, recognise_rows
 from rekindle.incremental.policies.narrow_views import follow_narrow_views
+from rekindle.runtime.contents import RESERVED
 from rekindle.runtime.fixpoints import Evaluation, Reading, assuming
 from rekindle.runtime.model_terms import sums_terms
 from rekindle.runtime.models import ModelSpec
@@ -284,7 +290,7 @@ class Definitions:
             return None
 
     def _filled(self, marked: JavaObject, contents: Callable[[str], DataFrame]) -> DataFrame:
-        """A plan with markers, over the rows that they stand for."""
+        """The plan that a stored one with markers stands for, over the rows that these do."""
 
         def fill(node: JavaObject) -> JavaObject | None:
             if simple_name(node) != "SubqueryAlias" or not str(node.alias()).startswith(MARK):
@@ -298,7 +304,8 @@ class Definitions:
             ]
             return self._catalyst.plan("Project")(self._catalyst.seq(renamed), rows)
 
-        return self._catalyst.dataframe(self._catalyst.transform(marked, fill))
+        filled = self._catalyst.transform(marked, fill)
+        return self._catalyst.dataframe(restored(self._catalyst, filled))
 
     def _entry(
         self, name: str, frame: DataFrame, *, sql: str | None, plan: str | None
@@ -364,11 +371,19 @@ class Definitions:
                 f"view '{name}' has several columns called '{twice[0]}'",
                 hint="give each column its own name with AS",
             )
+        reserved = [column for column in names if column in RESERVED]
+        if reserved:
+            raise DefinitionError(
+                f"view '{name}' cannot have a column called '{reserved[0]}'",
+                detail="its changes have a column of that name",
+                hint="give the column another name with AS",
+            )
         for field in frame.schema.fields:
             check_storable(field.dataType, field.name)
         return schema_of(frame.schema)
 
     def _marked(self, plan: JavaObject) -> JavaObject:
+        """A plan in the form that is stored, with markers for the tables."""
         alias = self._catalyst.module("org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias")
 
         def mark(node: JavaObject) -> JavaObject | None:
@@ -385,7 +400,8 @@ class Definitions:
             )
             return alias.apply(MARK + name, local)
 
-        return self._catalyst.transform(plan, mark)
+        # Storable first: a lateral join does not show its subquery's leaves among its children.
+        return self._catalyst.transform(storable(self._catalyst, plan), mark)
 
 
 def _nullable(schema: StructType) -> StructType:

@@ -139,19 +139,9 @@ class Statements:
         new = [assigned.get(i, old[i]) for i in range(len(old))]
         both = self._select(source, [*old, *new])
         frame = self._query(both, self._restricted(target, source), node)
-        width = len(node.schema)
-        self._replace(tx, node, frame, frame.columns[:width], frame.columns[width:])
-
-    def _replace(
-        self,
-        tx: Transaction,
-        node: Table,
-        frame: DataFrame,
-        old: Sequence[str],
-        new: Sequence[str],
-    ) -> None:
-        tx.add_frame(node, self.encode(frame.select(*old), node, _all(node)), -1)
-        tx.add_frame(node, self.encode(frame.select(*new), node, _all(node)), 1)
+        frame = frame.toDF(*_old(node), *_new(node))
+        tx.add_frame(node, self.encode(frame.select(*_old(node)), node, _all(node)), -1)
+        tx.add_frame(node, self.encode(frame.select(*_new(node)), node, _all(node)), 1)
 
     # ---- MERGE -----------------------------------------------------------------------------
 
@@ -164,8 +154,10 @@ class Statements:
         orphaned = items(plan.notMatchedBySourceActions())
         source = plan.sourceTable()
         names = self._query(source, None, node).columns
-        left = self._flagged(target.relation, "__target")
-        right = self._flagged(source, "__source")
+        # The number is in the plan: the source may read the table too, and has no such column.
+        number = self._catalyst.expression("MonotonicallyIncreasingID")()
+        left = self._with(target.relation, __target=self._true(), __row=number)
+        right = self._with(source, __source=self._true())
         join = self._catalyst.plan("Join")(
             left,
             right,
@@ -178,7 +170,7 @@ class Statements:
             *((action, "source") for action in unmatched),
             *((action, "target") for action in orphaned),
         ]
-        number = self._case(
+        chosen = self._case(
             [
                 (self._applies(action, side), self._catalyst.literal(str(i)))
                 for i, (action, side) in enumerate(actions)
@@ -200,10 +192,9 @@ class Statements:
             )
             for position in range(len(node.schema))
         ]
-        decided = self._select(join, [self._star(), self._catalyst.named(number, "__action")])
+        decided = self._select(join, [self._star(), self._catalyst.named(chosen, "__action")])
         final = self._select(decided, [self._name("__action"), self._name("__row"), *old, *new])
-        frame = self._query(final, self._numbered(node), node)
-        self._apply_merge(tx, node, frame, actions)
+        self._apply_merge(tx, node, self._query(final, None, node), actions)
 
     def _apply_merge(
         self,
@@ -212,13 +203,8 @@ class Statements:
         frame: DataFrame,
         actions: Sequence[tuple[JavaObject, str]],
     ) -> None:
-        width = len(node.schema)
-        renamed = frame.toDF(
-            "__action",
-            "__row",
-            *(f"o{i}" for i in range(width)),
-            *(f"n{i}" for i in range(width)),
-        ).where(F.col("__action") >= 0)
+        renamed = frame.toDF("__action", "__row", *_old(node), *_new(node))
+        renamed = renamed.where(F.col("__action") >= 0)
         kinds = [simple_name(action) for action, _ in actions]
         removing = [i for i, k in enumerate(kinds) if not k.startswith("Insert")]
         adding = [i for i, k in enumerate(kinds) if k != "DeleteAction"]
@@ -231,23 +217,19 @@ class Statements:
                 hint="nothing was applied; make the source unique by the merge condition",
             )
         action = F.col("__action")
-        old = [f"o{i}" for i in range(width)]
-        new = [f"n{i}" for i in range(width)]
         if removing:
-            gone = renamed.where(action.isin(removing)).select(*old)
+            gone = renamed.where(action.isin(removing)).select(*_old(node))
             tx.add_frame(node, self.encode(gone, node, _all(node)), -1)
         if adding:
-            came = renamed.where(action.isin(adding)).select(*new)
+            came = renamed.where(action.isin(adding)).select(*_new(node))
             tx.add_frame(node, self.encode(came, node, _all(node)), 1)
 
-    def _numbered(self, node: Table) -> DataFrame:
-        """The table's contents with a number for each row, duplicates told apart."""
-        plan = self._query(self._relation(node.name), None, node)
-        return plan.withColumn("__row", F.monotonically_increasing_id())
+    def _with(self, plan: JavaObject, **columns: JavaObject) -> JavaObject:
+        named = [self._catalyst.named(column, name) for name, column in columns.items()]
+        return self._select(plan, [self._star(), *named])
 
-    def _flagged(self, plan: JavaObject, flag: str) -> JavaObject:
-        true = self._catalyst.named(self._catalyst.literal("true"), flag)
-        return self._select(plan, [self._star(), true])
+    def _true(self) -> JavaObject:
+        return self._catalyst.literal("true")
 
     def _applies(self, action: JavaObject, side: str) -> JavaObject:
         present = self._catalyst.expression("IsNotNull")
@@ -403,6 +385,16 @@ class Statements:
 
 def _all(node: Table) -> list[int]:
     return list(range(len(node.schema)))
+
+
+def _old(node: Table) -> list[str]:
+    """The columns of rows that go away."""
+    return [f"o{i}" for i in _all(node)]
+
+
+def _new(node: Table) -> list[str]:
+    """The columns of rows that come."""
+    return [f"n{i}" for i in _all(node)]
 
 
 def _needs_alias(column: JavaObject) -> bool:

@@ -29,6 +29,7 @@ from rekindle.algebra.groups import RATIONALS
 from rekindle.algebra.relations import Tuple
 from rekindle.algebra.zset import ZSet
 from rekindle.errors import DefinitionError
+from rekindle.frontends.names import quoted
 
 Columns: TypeAlias = tuple[str, ...]
 """A monomial: the columns that are multiplied, in the order of the model's numbers."""
@@ -87,7 +88,7 @@ class Sums:
 
     def rows(self, query: str) -> str:
         """The numbers and then the categories of a query's rows, of those that have no NULL."""
-        used = [_quoted(name) for name in (*self.numbers, *self.categories)]
+        used = [quoted(name) for name in (*self.numbers, *self.categories)]
         split = len(self.numbers)
         columns = [
             f"coalesce(CAST({used[i]} AS DOUBLE){self._taken_off(name)}, 0) AS x{i}"
@@ -176,10 +177,6 @@ class Sums:
                 hint="leave such rows out in the model's query",
             )
         return Fraction(value)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def axes_of(features: Sequence[str], categories: Sequence[str], degree: int) -> tuple[Axis, ...]:

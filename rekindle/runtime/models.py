@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 
 from rekindle.algebra.cofactor import Cofactor, Entry
 from rekindle.errors import DefinitionError, UnknownNameError, did_you_mean, unknown_name
+from rekindle.frontends.names import quoted
 from rekindle.incremental.policies.categories import (
     Edge,
     OneHot,
@@ -416,7 +417,7 @@ def _family(type_: DataType) -> tuple[type[DataType], ...]:
 
 
 def _column(name: str) -> Column:
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quoted(name))
 
 
 def _effect(feature: str, levels: Sequence[Any], found: Mapping[str, float]) -> Column:

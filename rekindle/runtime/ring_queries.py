@@ -13,6 +13,7 @@ from rekindle.errors import DefinitionError
 from rekindle.frontends.agca.ast import Atom, Query, within
 from rekindle.frontends.agca.parse import parse_query
 from rekindle.frontends.agca.sql_text import query_to_sql
+from rekindle.frontends.names import quoted
 
 VALUE = "value"
 
@@ -33,7 +34,7 @@ def sql_of(definition: Agca, columns: Mapping[str, Sequence[str]]) -> str:
     """The query as SQL over tables and views of the given columns."""
     query = parse_query(definition.text)
     found = query_to_sql(query, _known(query, columns))
-    named = ", ".join(f"`{name}`" for name in (*query.group, VALUE))
+    named = ", ".join(quoted(name) for name in (*query.group, VALUE))
     if not query.group:
         return f"SELECT coalesce({VALUE}, 0) AS {VALUE} FROM ({found}) AS q({named})"
     return f"SELECT {named} FROM ({found}) AS q({named}) WHERE {VALUE} <> 0"

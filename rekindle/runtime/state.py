@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 from rekindle.calculus.schema import Field, Schema
@@ -117,6 +118,7 @@ class State:
     def changes(self, name: str, since: int) -> tuple[Change, ...]:
         """The retained changes of a table or view after the epoch `since`."""
         entry = self.entry(name)
+        _check_epoch(since)
         if since > self.epoch:
             raise HistoryError(
                 f"epoch {since} has not been committed yet",
@@ -132,6 +134,7 @@ class State:
     def undone(self, name: str, epoch: int) -> tuple[Change, ...]:
         """The changes to take back from the contents now for those at an epoch."""
         entry = self.entry(name)
+        _check_epoch(epoch)
         if epoch < entry.created:
             word = "view" if isinstance(entry, ViewEntry) else "table"
             raise HistoryError(
@@ -172,6 +175,15 @@ class State:
 
 
 # ---- JSON --------------------------------------------------------------------------------------
+
+
+def _check_epoch(epoch: object) -> None:
+    if isinstance(epoch, bool) or not isinstance(epoch, Integral):
+        raise HistoryError(
+            f"{epoch!r} is not an epoch",
+            detail="epochs are whole numbers, counted from 1",
+            hint="db.epoch is the last one",
+        )
 
 
 def schema_to_json(schema: Schema) -> list[list[Any]]:

@@ -7,14 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rekindle.errors import StatementError
+from rekindle.frontends.names import QUOTED, unquoted
 
-_NAME = r"(?:`(?P<quoted>[^`]+)`|(?P<plain>[A-Za-z_]\w*))"
+_NAME = rf"(?P<name>{QUOTED}|[A-Za-z_]\w*)"
+_TEXT = r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\""
+_SAYING = rf"(?:COMMENT\s+(?:{_TEXT})\s*)?"
 _CREATE_VIEW = re.compile(
     rf"""\s*(?:(?P<alter>ALTER)|CREATE\s+(?P<replace>OR\s+REPLACE)?)\s*MATERIALIZED\s+VIEW\s+
         (?P<lenient>IF\s+NOT\s+EXISTS\s+)?{_NAME}\s*
-        (?:OPTIONS\s*\((?P<options>[^)]*)\)\s*)?
+        {_SAYING}(?:OPTIONS\s*\((?P<options>[^)]*)\)\s*)?{_SAYING}
         AS\b""",
     re.IGNORECASE | re.VERBOSE,
+)
+_ANY_VIEW = re.compile(
+    r"\s*(?:ALTER\s+MATERIALIZED\s+|CREATE\s+(?:OR\s+REPLACE\s+)?(?:MATERIALIZED\s+)?)VIEW\b",
+    re.IGNORECASE,
 )
 _DROP = re.compile(
     rf"\s*DROP\s+(?P<kind>TABLE|(?:MATERIALIZED\s+)?VIEW)\s+(?P<lenient>IF\s+EXISTS\s+)?{_NAME}\s*$",
@@ -23,13 +30,16 @@ _DROP = re.compile(
 _DATALOG = re.compile(r"\s*DATALOG\s", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*'([^']*)'\s*$")
 _COMMENT = re.compile(r"\s*(--[^\n]*(\n|$)|/\*.*?\*/)", re.DOTALL)
+_APART = rf"--[^\n]*|/\*.*?\*/|{_TEXT}|`[^`]*`"
+"""Comments and quotes, inside which nothing has a meaning of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
     """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [OPTIONS (...)] AS query.
 
-    ALTER MATERIALIZED VIEW name [OPTIONS (...)] AS query is the same for a view that exists.
+    ALTER MATERIALIZED VIEW name [OPTIONS (...)] AS query is the same for a view that exists. A
+    COMMENT 'text' beside the options has no effect.
     """
 
     name: str
@@ -62,31 +72,51 @@ def read_statement(text: str) -> CreateView | Drop | Program | None:
     The query keeps its place in the text: what stands before it is blanked out, so that positions
     in errors are those of the statement the user wrote.
     """
-    start = 0
-    while found := _COMMENT.match(text, start):
-        start = found.end()
-    body = text[start:]
+    body = _without_comments(text)
     if created := _CREATE_VIEW.match(body):
-        end = start + created.end()
-        blank = re.sub(r"[^\n]", " ", text[:end])
         return CreateView(
-            name=created["quoted"] or created["plain"],
-            query=blank + text[end:],
+            name=unquoted(created["name"]),
+            query=_blank(text[: created.end()]) + text[created.end() :],
             options=_options(created["options"]),
             replace=created["replace"] is not None,
             lenient=created["lenient"] is not None,
             alter=created["alter"] is not None,
         )
+    if _ANY_VIEW.match(body):
+        raise StatementError(
+            "the definition of a view cannot be read",
+            detail="a view is MATERIALIZED, has a name of one part and the columns of its query",
+            hint="write CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name "
+            "[COMMENT 'text'] [OPTIONS (name = 'value', ...)] AS query, or ALTER MATERIALIZED "
+            "VIEW name [OPTIONS (...)] AS query",
+        )
     if program := _DATALOG.match(body):
-        end = start + program.end()
-        return Program(re.sub(r"[^\n]", " ", text[:end]) + text[end:])
+        return Program(_blank(text[: program.end()]) + text[program.end() :])
     if dropped := _DROP.match(body):
         return Drop(
-            name=dropped["quoted"] or dropped["plain"],
+            name=unquoted(dropped["name"]),
             is_view="VIEW" in dropped["kind"].upper(),
             lenient=dropped["lenient"] is not None,
         )
     return None
+
+
+def _without_comments(text: str) -> str:
+    """The text with blanks for its comments; all else keeps its place.
+
+    >>> _without_comments("a /* b */ '--' -- c")
+    "a         '--'     "
+    """
+
+    def blank(found: re.Match[str]) -> str:
+        return _blank(found[0]) if found[0].startswith(("--", "/*")) else found[0]
+
+    return re.sub(_APART, blank, text, flags=re.DOTALL)
+
+
+def _blank(text: str) -> str:
+    """As many blanks, in lines that are as long."""
+    return re.sub(r"[^\n]", " ", text)
 
 
 def _options(text: str | None) -> dict[str, str]:
@@ -121,9 +151,7 @@ def split_script(script: str) -> list[str]:
     >>> split_script("datalog p(x) :- q(x) ; r(x).; select 3")
     ['datalog p(x) :- q(x) ; r(x).', 'select 3']
     """
-    token = re.compile(
-        r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|;", re.DOTALL
-    )
+    token = re.compile(f"{_APART}|;", re.DOTALL)
     parts = []
     start = 0
     for found in token.finditer(script):

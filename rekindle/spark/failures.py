@@ -3,7 +3,8 @@
 Spark gives its errors a condition and, as SQL does, a state whose first two characters are its
 class. An expression that fails on a row (overflow, cast, division by zero, a function that raised)
 has a condition of a class that speaks of data or of routines. A lost file, a full disk or a fault
-inside Spark has another class, or no condition at all: for them nobody should go and look at rows.
+inside Spark has another class, or no condition at all: for them nobody should go and look at rows,
+nor for a module that a Python function needs and its worker does not have.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ _OF_ROWS = ("21", "22", "23", "38", "39", "54000", "P0")
 
 _OURS = re.compile(r"rekindle/(runtime|spark|kernels|traces)/\w+\.py")
 _CALLED_FROM = re.compile(r'\s*== DataFrame ==\n"[^"\n]*" was called from\n(?P<place>[^\n]*)\n?')
+_NOT_IMPORTED = re.compile(
+    r"^(?:ModuleNotFoundError|ImportError): [^\n]*\s*(?:SQLSTATE: \w+\s*)?\Z", re.MULTILINE
+)
+_FAILED = "Spark failed while it worked on a step; nothing was applied"
 _RAISED = re.compile(
     r"^rekindle\.errors\.(?P<kind>\w+): (?P<message>[^\n]*)"
     r"(?:\n  detail: (?P<detail>[^\n]*))?(?:\n  hint: (?P<hint>[^\n]*))?",
@@ -35,7 +40,12 @@ _RAISED = re.compile(
 
 def spark_error(error: Py4JJavaError | PySparkException) -> RekindleError:
     """The error of ours that an error of Spark stands for."""
-    return _raised_by_us(str(error)) or _broken_by_a_row(error) or _trouble(error)
+    return (
+        _raised_by_us(str(error))
+        or _without_a_module(error)
+        or _broken_by_a_row(error)
+        or _trouble(error)
+    )
 
 
 def _raised_by_us(text: str) -> RekindleError | None:
@@ -45,6 +55,20 @@ def _raised_by_us(text: str) -> RekindleError | None:
     if found is None or not isinstance(kind, type) or not issubclass(kind, RekindleError):
         return None
     return kind(found["message"], detail=found["detail"] or "", hint=found["hint"] or "")
+
+
+def _without_a_module(error: Py4JJavaError | PySparkException) -> ExecutionError | None:
+    """The error for a traceback of Python that ends in an import."""
+    said = (_without_stack(str(cause.getMessage())) for cause in _causes(error))
+    found = next((text for text in said if _NOT_IMPORTED.search(text)), None)
+    if found is None:
+        return None
+    return ExecutionError(
+        _FAILED,
+        detail=found,
+        hint="install the module where Spark's Python workers run, or send it to them with "
+        "spark.addArtifacts(path, pyfile=True)",
+    )
 
 
 def _broken_by_a_row(error: Py4JJavaError | PySparkException) -> EvaluationError | None:
@@ -64,9 +88,7 @@ def _broken_by_a_row(error: Py4JJavaError | PySparkException) -> EvaluationError
 def _trouble(error: Py4JJavaError | PySparkException) -> ExecutionError:
     causes = list(_causes(error))
     said = str(causes[-1].toString()) if causes else str(error)
-    return ExecutionError(
-        "Spark failed while it worked on a step; nothing was applied", detail=_without_stack(said)
-    )
+    return ExecutionError(_FAILED, detail=_without_stack(said))
 
 
 def _causes(error: Py4JJavaError | PySparkException) -> Iterator[JavaObject]:

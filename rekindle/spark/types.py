@@ -45,6 +45,7 @@ from pyspark.sql.types import (
 
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import DefinitionError
+from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.encoded import uncollated
 from rekindle.frontends.spark_sql.variants import opened
 
@@ -164,7 +165,7 @@ def _sql(data_type: DataType) -> str:
 
 
 def _field_sql(field: StructField) -> str:
-    name = field.name if field.name.isidentifier() else f"`{field.name.replace('`', '``')}`"
+    name = field.name if field.name.isidentifier() else quoted(field.name)
     return f"{name}: {_sql(field.dataType)}" + ("" if field.nullable else " NOT NULL")
 
 

@@ -53,6 +53,26 @@ def test_a_function_that_raises(spark: SparkSession) -> None:
     assert "ValueError: no such thing" in caught.value.detail
 
 
+def test_a_module_that_workers_do_not_have(spark: SparkSession) -> None:
+    def lacking(n: int) -> int:
+        import only_on_the_driver  # type: ignore[import-not-found]
+
+        return int(only_on_the_driver.f(n))
+
+    def mistaken(n: int) -> int:
+        try:
+            return lacking(n)
+        except ImportError:
+            raise ValueError("no such thing") from None
+
+    with pytest.raises(ExecutionError, match=STEP) as caught:
+        collect(spark.range(2).select(F.udf(lacking, "int")("id")))
+    assert "No module named 'only_on_the_driver'" in caught.value.detail
+    assert "Python workers" in caught.value.hint
+    with pytest.raises(EvaluationError, match=ROW):
+        collect(spark.range(2).select(F.udf(mistaken, "int")("id")))
+
+
 def test_a_file_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("one\n")
     frame = spark.read.text(str(tmp_path / "lines"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -67,6 +68,16 @@ def test_epochs_out_of_range_are_refused(db: Database) -> None:
         db.table("v", epoch=db.epoch + 1)
     with pytest.raises(HistoryError, match="did not exist"):
         db.table("v", epoch=1)
+
+
+@pytest.mark.parametrize("epoch", ["x", "1", 1.5, True])
+def test_an_epoch_is_a_whole_number(db: Database, epoch: Any) -> None:
+    fill(db)
+    for read in (db.table, db.changes):
+        with pytest.raises(HistoryError, match=f"{epoch!r} is not an epoch"):
+            read("v", epoch)
+    with pytest.raises(HistoryError, match="None is not an epoch"):
+        db.changes("v", since=None)  # type: ignore[arg-type]
 
 
 def test_a_table_has_no_contents_before_its_creation(

@@ -76,6 +76,23 @@ def test_options_that_are_misspelled_or_given_twice(
         shop.sql(f"CREATE MATERIALIZED VIEW v OPTIONS ({option}) AS SELECT sum(x) AS q FROM r")
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "CREATE VIEW v AS",
+        "CREATE OR REPLACE VIEW v AS",
+        "CREATE MATERIALIZED VIEW AS",
+        "CREATE MATERIALIZED VIEW v (a) AS",
+        "CREATE MATERIALIZED VIEW elsewhere.v AS",
+        "CREATE MATERIALIZED VIEW v PARTITIONED BY (a) AS",
+        "ALTER MATERIALIZED VIEW v (a) AS",
+    ],
+)
+def test_a_view_that_is_not_written_so(shop: Database, header: str) -> None:
+    with mistaken(shop, StatementError, "cannot be read", "CREATE [OR REPLACE] MATERIALIZED VIEW"):
+        shop.sql(f"{header} SELECT k AS a FROM r")
+
+
 @pytest.mark.parametrize("policy", ["view_tree", "higher_order"])
 def test_a_policy_says_that_it_does_not_take_outer_joins(shop: Database, policy: str) -> None:
     with mistaken(shop, UnsupportedError, "an outer join", "only inner joins"):

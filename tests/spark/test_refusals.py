@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import count
 
-from rekindle.errors import RekindleError, UndeterminedError
+from rekindle.errors import RekindleError, UndeterminedError, UnsupportedError
 from rekindle.runtime.database import Database
 from tests.property.oracle import collected
 from tests.spark.helpers import refused, rows
@@ -47,6 +48,8 @@ QUERIES = [
     ),
     ("SELECT map() AS x, a FROM t", "map<void,void>"),
     ("SELECT a, a AS A FROM t", "several columns called 'a'"),
+    ("SELECT a AS _Weight FROM t", "column called '_weight'"),
+    ("SELECT a, b AS _epoch FROM t", "column called '_epoch'"),
     (
         "SELECT a, (SELECT sum((SELECT max(x.b) FROM t x WHERE x.a = u.c)) FROM u "
         "WHERE u.a = t.a) AS s FROM t",
@@ -74,6 +77,16 @@ def test_frames_are_refused_by_name(
 def test_queries_are_refused_by_name(pairs: Database, query: str, word: str) -> None:
     with refused(pairs, RekindleError, word):
         pairs.create_view("v", query)
+
+
+def test_data_of_elsewhere_is_refused(pairs: Database, tmp_path: Path) -> None:
+    files = str(tmp_path / "files")
+    pairs.spark.range(3).write.parquet(files)
+    for words in (f"parquet.`{files}`", f"t JOIN parquet.`{files}` ON a = id"):
+        with refused(pairs, UnsupportedError, "data that is not a table of this database"):
+            pairs.create_view("v", f"SELECT id FROM {words}")
+    with refused(pairs, UnsupportedError, "data that is not a table of this database"):
+        pairs.create_view("v", pairs.spark.read.parquet(files))
 
 
 @pytest.mark.parametrize(

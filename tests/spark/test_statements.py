@@ -49,6 +49,43 @@ def test_insert_select_named_columns_and_by_name(shop: Database) -> None:
     assert rows(shop, "log") == bag(expected)
 
 
+def test_names_with_backticks(db: Database) -> None:
+    db.sql("CREATE TABLE `t``t` (id INT, `q``q` INT, `a.b` INT, PRIMARY KEY (id))")
+    db.sql("CREATE TABLE u (`t``u` INT)")
+    db.sql("INSERT INTO `t``t` VALUES (1, 1, 1), (2, 1, 1)")
+    db.sql(
+        "CREATE MATERIALIZED VIEW `v``` AS SELECT `q``q`, sum(`a.b`) AS s FROM `t``t` GROUP BY 1"
+    )
+    db.sql("UPDATE `t``t` SET `q``q` = 2 WHERE id = 1")
+    db.sql(
+        "MERGE INTO `t``t` USING u ON id = `t``u` "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET `a.b` = 5"
+    )
+    assert rows(db, "v`") == bag([(1, 5), (2, 5)])
+    db.check("v`")
+    db.datalog("p(x) :- `t``t`(x, y, _), y > 1.")
+    assert rows(db, "p") == bag([(1,)])
+    with refused(db, UnknownNameError, "unknown table or view 'w`w'"):
+        db.sql("SELECT * FROM `w``w`")
+    db.sql("DROP VIEW `v```")
+    assert db.views == ["p"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "CREATE /* a view */ MATERIALIZED VIEW -- called\n v /* as */ AS",
+        "-- first\ncreate materialized view v -- AS SELECT 1\n as",
+        "CREATE MATERIALIZED VIEW v COMMENT 'it''s AS -- it was' AS",
+        "CREATE MATERIALIZED VIEW v COMMENT \"so\" OPTIONS (policy = 'first_order') AS",
+        "CREATE MATERIALIZED VIEW v OPTIONS (policy = 'first_order') COMMENT 'so' AS",
+    ],
+)
+def test_comments_in_the_header_of_a_view(shop: Database, header: str) -> None:
+    shop.sql(f"{header} SELECT /*+ BROADCAST(log) */ what, '--' AS dashes FROM log")
+    assert rows(shop, "v") == bag([("a", "--"), ("a", "--"), ("b", "--")])
+
+
 def test_delete_takes_all_duplicates_and_update_keeps_them(shop: Database) -> None:
     shop.sql("UPDATE log SET n = 2 WHERE what = 'a'")
     assert rows(shop, "log") == bag([("a", 2), ("a", 2), ("b", None)])
@@ -93,6 +130,18 @@ def test_merge_refuses_an_ambiguous_source(shop: Database) -> None:
             "MERGE INTO orders t USING (SELECT * FROM VALUES (1L), (1L) s(id)) s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET total = 0"
         )
+
+
+@pytest.mark.parametrize("source", ["orders", "(SELECT * FROM orders)"])
+def test_merge_from_the_table_itself(shop: Database, source: str) -> None:
+    shop.sql(
+        f"MERGE INTO orders USING {source} s ON orders.id = s.id + 1 "
+        "WHEN MATCHED THEN UPDATE SET total = s.total "
+        "WHEN NOT MATCHED THEN INSERT (id, cust) VALUES (s.id + 1, s.cust) "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET cust = (SELECT max(id) FROM orders)"
+    )
+    expected = [(1, 3, 9.5), (2, 7, 9.5), (3, 8, 1.0), (4, 8, None)]
+    assert rows(shop, "orders") == bag(expected)
 
 
 def test_merge_with_nothing_to_do(shop: Database) -> None:

@@ -203,6 +203,42 @@ def test_a_dataframe_view_survives_reopening(warehouse: str, spark: SparkSession
         db.check("v")
 
 
+def test_set_operations_and_lateral_joins_of_dataframes(
+    warehouse: str, spark: SparkSession
+) -> None:
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.sql("CREATE TABLE t (a INT, b INT)")
+        db.sql("CREATE TABLE u (a INT, c INT)")
+        t, u = db.table("t"), db.table("u")
+        beside = u.where(u.a == F.col("t.a").outer()).select("c")
+        found = {
+            "both": t.intersect(u),
+            "both_all": t.intersectAll(u),
+            "one": t.subtract(u),
+            "one_all": t.exceptAll(u),
+            "nested": t.exceptAll(u.intersectAll(t)).groupBy("a").count(),
+            "beside": t.alias("t").lateralJoin(beside, how="left"),
+            "most": t.alias("t").lateralJoin(beside.select(F.max("c").alias("m"))),
+        }
+        for name, frame in found.items():
+            db.create_view(name, frame)
+        insert(db, "t", (1, 2), (1, 2), (1, 2), (None, 3), (4, None))
+        insert(db, "u", (1, 2), (1, 2), (1, 5), (None, 3))
+        assert rows(db, "both") == bag([(1, 2), (None, 3)])
+        assert rows(db, "both_all") == bag([(1, 2), (1, 2), (None, 3)])
+        assert rows(db, "one") == bag([(4, None)])
+        assert rows(db, "one_all") == bag([(1, 2), (4, None)])
+        assert rows(db, "most") == bag([*[(1, 2, 5)] * 3, (None, 3, None), (4, None, None)])
+        before = {name: rows(db, name) for name in found}
+    with rekindle.connect(warehouse, spark=spark) as db:
+        assert {name: rows(db, name) for name in found} == before
+        for change in ("DELETE FROM u WHERE c = 2", "INSERT INTO u VALUES (4, NULL), (1, 2)"):
+            db.sql(change)
+            for name in found:
+                db.check(name)
+        assert rows(db, "one_all") == bag([(1, 2), (1, 2)])
+
+
 def test_fields_of_a_struct_are_not_lost(db: Database) -> None:
     db.sql("CREATE TABLE t (s STRUCT<F: INT>)")
     try:

@@ -24,10 +24,11 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from rekindle.errors import StatementError
+from rekindle.frontends.names import QUOTED, unquoted
 
 _COMMENT = re.compile(r"//[^\n]*|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"")
-_ATOM = re.compile(r"(?P<negated>!|not\s+)?\s*(?P<name>[A-Za-z_]\w*|`[^`]+`)\s*\(", re.IGNORECASE)
+_ATOM = re.compile(rf"(?P<negated>!|not\s+)?\s*(?P<name>[A-Za-z_]\w*|{QUOTED})\s*\(", re.IGNORECASE)
 _AGGREGATE = re.compile(
     r"(?<![\w.`])(?P<function>count|sum|min|max|avg|mean)\b(?!\s*[=<>!+*/%|&^`])", re.IGNORECASE
 )
@@ -184,7 +185,7 @@ def _atom(text: str) -> Atom | None:
         return None
     inner = text[opened + 1 : closed]
     arguments = tuple(_split(inner)) if inner.strip() else ()
-    return Atom(match["name"].strip("`"), arguments, match["negated"] is not None)
+    return Atom(unquoted(match["name"]), arguments, match["negated"] is not None)
 
 
 def closing(text: str, opened: int) -> int | None:

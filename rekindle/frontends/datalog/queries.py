@@ -26,6 +26,7 @@ from rekindle.frontends.datalog.parse import (
     is_variable,
 )
 from rekindle.frontends.datalog.program import Relation
+from rekindle.frontends.names import quoted
 
 Columns = Callable[[str, Place], Sequence[str]]
 """The columns of a relation by its name, or an error at a place."""
@@ -63,14 +64,14 @@ def query_of(relation: Relation, columns: Columns) -> str:
     extremes = _extremes(relation)
     parts = [_select(rule, columns, names) for rule in relation.rules]
     whole = " UNION ALL ".join(parts)
-    quoted = [f"`{name}`" for name in names]
+    written = [quoted(name) for name in names]
     if not any(extremes):
-        return f"SELECT DISTINCT {', '.join(quoted)} FROM ({whole})"
+        return f"SELECT DISTINCT {', '.join(written)} FROM ({whole})"
     shown = [
         f"{function}({name}) AS {name}" if function else name
-        for function, name in zip(extremes, quoted, strict=True)
+        for function, name in zip(extremes, written, strict=True)
     ]
-    keys = [name for function, name in zip(extremes, quoted, strict=True) if not function]
+    keys = [name for function, name in zip(extremes, written, strict=True) if not function]
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
     return f"SELECT {', '.join(shown)} FROM ({whole}){grouped}"
 
@@ -110,7 +111,7 @@ def _select(rule: Rule, columns: Columns, names: Sequence[str]) -> str:
         _, text = _extreme(argument)
         if text == "_":
             raise rule.place.error("a head cannot have '_'", hint="name what it should hold")
-        outputs.append(f"{body.bound(text)} AS `{name}`")
+        outputs.append(f"{body.bound(text)} AS {quoted(name)}")
     shown = ", ".join(outputs)
     return f"SELECT {shown}{body.source_of(shown)}"
 
@@ -192,10 +193,12 @@ class _Body:
     def _read(self, atom: Atom) -> None:
         alias = f"_{next(self.numbers)}"
         # The rows of a relation count once; those of a rule are made distinct at its end.
-        rows = f"(SELECT DISTINCT * FROM `{atom.name}`)" if self.around else f"`{atom.name}`"
+        rows = quoted(atom.name)
+        if self.around:
+            rows = f"(SELECT DISTINCT * FROM {rows})"
         self.tables[alias] = f"{rows} AS {alias}"
         for column, argument in zip(self._columns(atom), atom.arguments, strict=True):
-            place = f"{alias}.`{column}`"
+            place = f"{alias}.{quoted(column)}"
             if argument == "_":
                 continue
             if is_variable(argument):
@@ -274,9 +277,9 @@ class _Body:
                     f"the variable '{argument}' is unsafe: it occurs only in a negation",
                     hint="bind it by a relation that is not negated, or write _",
                 )
-            conditions.append(f"{alias}.`{column}` = ({self.bound(argument)})")
+            conditions.append(f"{alias}.{quoted(column)} = ({self.bound(argument)})")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        self.conditions.append(f"NOT EXISTS (SELECT 1 FROM `{atom.name}` AS {alias}{where})")
+        self.conditions.append(f"NOT EXISTS (SELECT 1 FROM {quoted(atom.name)} AS {alias}{where})")
 
     def _aggregate(self, literal: Aggregated) -> str:
         known = {**self.outer, **self.variables}

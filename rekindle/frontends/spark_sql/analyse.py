@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from rekindle.errors import StatementError, UndeterminedError, UnknownNameError, unknown_name
+from rekindle.frontends.names import QUOTED, unquoted
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 
 VOLATILE = {
@@ -131,9 +133,9 @@ def _explain(error: AnalysisException, known: Iterable[str]) -> Exception:
     return StatementError("the query cannot be resolved", detail=message)
 
 
-def _unknown(quoted: str, known: list[str]) -> UnknownNameError:
+def _unknown(written: str, known: list[str]) -> UnknownNameError:
     """The error for a name as Spark writes it, each part between backticks."""
-    parts = quoted.strip("`").split("`.`")
+    parts = [unquoted(part) for part in re.findall(QUOTED, written)]
     error = unknown_name("table or view", ".".join(parts), known)
     meant = [name for name in known if name.lower() == parts[-1].lower()]
     if len(parts) > 1 and meant:

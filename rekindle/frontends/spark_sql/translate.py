@@ -108,6 +108,8 @@ class Translator:
             return self.translate(rewritten)
         kind = simple_name(plan)
         rule = TRANSLATIONS.get(kind)
+        if rule is None and kind not in WORDS and not items(plan.children()):
+            raise _foreign(plan)
         if rule is None:
             raise unsupported(WORDS.get(kind, f"the operator {kind}"), plan)
         return rule(self, plan)
@@ -168,16 +170,21 @@ def _shown(expression: JavaObject) -> str:
 def _source(translator: Translator, plan: JavaObject) -> Translated:
     name = translator.leaves.name_of(plan)
     if name is None:
-        raise UnsupportedError(
-            "the view reads data that is not a table of this database",
-            detail=str(plan.toString()).strip(),
-            hint="build the DataFrame from db.table(...), or load the data into a table first",
-        )
+        raise _foreign(plan)
     attributes = tuple(items(plan.output()))
     fields = tuple(
         Field(str(a.name()), type_text(a.dataType()), bool(a.nullable())) for a in attributes
     )
     return Translated(Source(name, Schema(fields)), attributes)
+
+
+def _foreign(leaf: JavaObject) -> UnsupportedError:
+    """The refusal of files, tables of other catalogs and the like."""
+    return UnsupportedError(
+        "the view reads data that is not a table of this database",
+        detail=str(leaf.toString()).strip(),
+        hint="build the DataFrame from db.table(...), or load the data into a table first",
+    )
 
 
 def _project(translator: Translator, plan: JavaObject) -> Translated:

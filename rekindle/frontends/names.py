@@ -1,0 +1,24 @@
+"""Names as SQL writes them: between backticks, with those inside doubled."""
+
+from __future__ import annotations
+
+QUOTED = "`(?:[^`]|``)+`"
+"""The pattern of a quoted name."""
+
+
+def quoted(name: str) -> str:
+    """The name between backticks, also where a query reads a column's name as text.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def unquoted(text: str) -> str:
+    """The name that a text stands for, which is itself unless it is quoted.
+
+    >>> unquoted("`a``b`"), unquoted("a")
+    ('a`b', 'a')
+    """
+    return text[1:-1].replace("``", "`") if text.startswith("`") else text
