@@ -18,7 +18,7 @@ from rekindle.runtime.engine import table_node
 from rekindle.runtime.factorised import LISTING
 from rekindle.runtime.lengths import declared_type
 from rekindle.runtime.state import State, TableEntry, ViewEntry
-from rekindle.runtime.statements import CreateView, Drop, Program, read_statement
+from rekindle.runtime.statements import CreateView, Drop, Program, read_statement, verb
 from rekindle.runtime.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class SqlFace:
                 return self._describe(plan)
         if self._is_command(plan):
             raise StatementError(
-                f"the statement {statement.split()[0].upper()} is not run by a Rekindle database",
+                f"the statement {verb(statement)} is not run by a Rekindle database",
                 hint="use CREATE TABLE, ALTER TABLE ... ADD COLUMN, CREATE or ALTER MATERIALIZED "
                 "VIEW, DROP, INSERT, DELETE, UPDATE, MERGE, SHOW TABLES, DESCRIBE or a query; use "
                 "db.spark for anything else",

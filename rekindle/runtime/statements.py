@@ -101,6 +101,11 @@ def read_statement(text: str) -> CreateView | Drop | Program | None:
     return None
 
 
+def verb(text: str) -> str:
+    """The first word of a statement, after any comments."""
+    return _without_comments(text).split()[0].upper()
+
+
 def _without_comments(text: str) -> str:
     """The text with blanks for its comments; all else keeps its place.
 

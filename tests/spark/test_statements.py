@@ -212,6 +212,7 @@ BAD = [
     ("CREATE TABLE t (a MAP<VOID, INT>)", DefinitionError, ["'a'", "map<void,int>"]),
     ("CREATE MATERIALIZED VIEW spend AS SELECT 1", DefinitionError, ["spend", "exists"]),
     ("TRUNCATE TABLE orders", StatementError, ["TRUNCATE"]),
+    ("-- all of it\nTRUNCATE TABLE orders", StatementError, ["TRUNCATE"]),
 ]
 
 
