@@ -229,12 +229,9 @@ class Catalyst:
 
 
 def items(sequence: JavaObject) -> list[JavaObject]:
-    """The elements of a Scala collection."""
-    iterator = sequence.iterator()
-    found = []
-    while iterator.hasNext():
-        found.append(iterator.next())
-    return found
+    """The elements of a Scala collection, in as few round trips as there are."""
+    elements = sequence.toSeq()
+    return [elements.apply(i) for i in range(elements.length())]
 
 
 def without_alias(expression: JavaObject) -> JavaObject:

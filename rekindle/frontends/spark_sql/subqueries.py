@@ -42,6 +42,8 @@ def _joined(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
 
 def without_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObject | None:
     """An equal plan whose root has no scalar subquery in its expressions; None if it has none."""
+    if plan.subqueries().isEmpty():
+        return None
     kind = simple_name(plan)
     found: list[JavaObject] = []
     for expression in items(plan.expressions()):

@@ -144,7 +144,7 @@ class Translator:
             raise unsupported(words[kind], expression)
         for child in items(expression.children()):
             self.refuse_inner(child)
-        if not expression.deterministic() or _draws_a_vector(expression):
+        if not expression.deterministic() or _draws_a_vector(kind, expression):
             raise UndeterminedError(
                 f"the expression {expression.sql()} is not deterministic",
                 detail=position(expression),
@@ -152,9 +152,9 @@ class Translator:
             )
 
 
-def _draws_a_vector(expression: JavaObject) -> bool:
+def _draws_a_vector(kind: str, expression: JavaObject) -> bool:
     """Is this an encryption that begins with random bytes? Spark takes it for deterministic."""
-    if simple_name(expression) != "StaticInvoke" or expression.functionName() != "aesEncrypt":
+    if kind != "StaticInvoke" or expression.functionName() != "aesEncrypt":
         return False
     _, _, mode, _, vector, _ = items(expression.arguments())
     plain = mode.foldable() and str(mode.eval(None)) == "ECB"
@@ -359,10 +359,10 @@ _ROW = Map(
 
 def _is_constant(plan: JavaObject) -> bool:
     """Does no table have a part in the plan?"""
-    if items(plan.subqueriesAll()) or not items(plan.output()):
+    constants = {"LocalRelation", "OneRowRelation", "Range"}
+    if any(simple_name(leaf) not in constants for leaf in items(plan.collectLeaves())):
         return False
-    leaves = {simple_name(leaf) for leaf in items(plan.collectLeaves())}
-    return leaves <= {"LocalRelation", "OneRowRelation", "Range"}
+    return plan.subqueriesAll().isEmpty() and not plan.output().isEmpty()
 
 
 def _with_cte(translator: Translator, plan: JavaObject) -> Translated:
