@@ -28,6 +28,10 @@ QUERIES = {
     "scalar subquery": "SELECT n, (SELECT k FROM b WHERE b.y > a.x + 100) AS k FROM a",
     "in": "SELECT n FROM a WHERE a.x IN (SELECT y FROM b)",
     "not in": "SELECT n FROM a WHERE a.x NOT IN (SELECT y FROM b)",
+    "structs of other names": (
+        "SELECT n, k FROM a JOIN b ON struct(a.x, a.c) = struct(b.y, b.d) "
+        "WHERE EXISTS (SELECT 1 FROM b WHERE struct(a.x AS p, 1) = struct(b.y, 1))"
+    ),
     "distinct values": "SELECT c, count(DISTINCT x) AS d, sum(DISTINCT x) AS e FROM a GROUP BY c",
     "distinct values of all": "SELECT count(DISTINCT x) AS d FROM a",
     "listed distinct values": "SELECT size(collect_list(DISTINCT x)) AS d FROM a",

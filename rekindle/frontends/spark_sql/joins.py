@@ -30,7 +30,14 @@ from rekindle.calculus.terms import (
 )
 from rekindle.frontends.spark_sql import bands
 from rekindle.frontends.spark_sql.aggregates import row_count
-from rekindle.frontends.spark_sql.jvm import JavaObject, items, option, simple_name
+from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
+    JavaObject,
+    items,
+    option,
+    simple_name,
+    type_text,
+)
 from rekindle.frontends.spark_sql.translated import Translated, unsupported
 
 if TYPE_CHECKING:
@@ -95,17 +102,20 @@ def _keys(
     found = option(extract.unapply(probe))
     if found is None:
         return ((), ()), condition
+    ours = items(found._2())
+    theirs = [_alike(catalyst, *pair) for pair in zip(items(found._3()), ours, strict=True)]
     keys = (
-        tuple(
-            translator.scalar(catalyst.collation_key(key), left.attributes)
-            for key in items(found._2())
-        ),
-        tuple(
-            translator.scalar(catalyst.collation_key(key), right.attributes)
-            for key in items(found._3())
-        ),
+        tuple(translator.scalar(catalyst.collation_key(key), left.attributes) for key in ours),
+        tuple(translator.scalar(catalyst.collation_key(key), right.attributes) for key in theirs),
     )
     return keys, option(found._4())
+
+
+def _alike(catalyst: Catalyst, key: JavaObject, other: JavaObject) -> JavaObject:
+    """A key in the type of another: Spark compares structs whatever their fields are called."""
+    if type_text(key.dataType()) == type_text(other.dataType()):
+        return key
+    return catalyst.cast(key, other.dataType())
 
 
 def _outer(
