@@ -51,7 +51,7 @@ def test_plain_stages_need_no_jvm(filled: Database, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Frames, "apply", noted)
     filled.create_view("v", PLAIN)
     assert filled.check("v").rows == 5
-    assert len(asked) == 1, "only the sums' last expressions are Spark's"
+    assert not asked
     with filled.transaction() as tx:
         tx.delete("o", [(0, Decimal("0.01"), Decimal("0.05"), "y")])
         tx.insert("c", [(0, "a"), (None, "a")])

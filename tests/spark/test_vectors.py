@@ -16,6 +16,7 @@ from rekindle.errors import EvaluationError
 from rekindle.frontends.spark_sql.jvm import Catalyst, items
 from rekindle.frontends.spark_sql.ordering import nulls_last, prefix
 from rekindle.runtime.database import Database
+from rekindle.spark.segment import Channel
 from rekindle.spark.vectors import Vectors
 from tests.spark.helpers import refused, rows
 
@@ -180,3 +181,22 @@ def test_an_overflow_is_sparks_error(db: Database) -> None:
     assert rows(db, "v") == {(1, 3): 1}
     with refused(db, EvaluationError, "overflow"):
         db.sql(f"INSERT INTO t VALUES ({2**63 - 1}, 1)")
+
+
+def test_sums_averages_and_limits_of_decimals_need_no_jvm(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.sql("CREATE TABLE t (k INT, p DECIMAL(15, 2), q DECIMAL(15, 2))")
+    db.create_view(
+        "v",
+        "SELECT k, sum(p * (1 - q)) AS s, avg(p) AS a, sum(p) / 7.0 AS d FROM t "
+        "GROUP BY k ORDER BY s DESC, k LIMIT 2",
+    )
+    monkeypatch.setattr(Channel, "exchange", None)
+    some = [(i % 4, Decimal(i * i) / 4, Decimal(i) / 100) for i in range(40)]
+    with db.transaction() as tx:
+        tx.insert("t", [*some, (5, None, Decimal(1)), (None, Decimal("-0.01"), Decimal(0))])
+    assert db.check("v").rows == 2
+    with db.transaction() as tx:
+        tx.delete("t", some[3::4])
+    assert db.check("v").rows == 2
