@@ -318,20 +318,22 @@ def _quotient(
 ) -> Callable[[Any, Any], Any] | None:
     """A quotient of decimals, rounded to the type of the result.
 
-    Arrow gives a quotient as many digits as both operands have and one more, those after the point
-    being the dividend's and all of the divisor's. The dividend is given some, so that there are
-    more than the result has, and the divisor is taken to have as few as leave room for them.
+    The dividend is given digits after the point, so that Arrow's quotient has more of them than the
+    result, and the divisor is taken to have as few digits as leave room for them.
     """
     types = [expression.left(), expression.right(), expression]
     digits = [_decimal(type_text(each.dataType())) for each in types]
     left, right, result = digits
     if left is None or right is None or result is None:
         return None
-    more = max(0, result[1] + 1 - left[1] - right[0])
-    few = min(right[0], functions.MOST_WIDE_DIGITS - 1 - left[0] - more - right[1])
-    if few <= right[1] or left[1] + more + few <= result[1]:
+    more = max(0, result[1] + right[1] - left[1] - right[0])
+    few = min(right[0], functions.MOST_WIDE_DIGITS - 1 - left[0] - more)
+    if few <= right[1]:
         return None
     dividend, divisor = pa.decimal256(left[0] + more, left[1] + more), pa.decimal256(few, right[1])
+    given = pc.divide(pa.array([], dividend), pa.array([], divisor)).type
+    if given.scale <= result[1]:
+        return None
     return partial(function, dividend, divisor, pa.decimal128(*result))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import math
-from decimal import Decimal
+import random
+from decimal import Context, Decimal
 
 import pyarrow as pa
 import pytest
@@ -163,6 +164,47 @@ def test_a_prefix_of_an_order_is_sparks(spark: SparkSession, direction: str) -> 
         ordered = sorted(zip(compiled(table.columns).to_pylist(), values, strict=True))
         by_value = sorted(values, key=lambda v: (v is None, sign * (v or 0)))
         assert [value for _, value in ordered] == by_value
+
+
+DIGITS = [(5, 2), (15, 2), (18, 4), (20, 0), (25, 10), (38, 0), (38, 4), (38, 20), (38, 37)]
+
+
+def test_quotients_of_decimals_of_all_sizes_are_sparks(spark: SparkSession) -> None:
+    """Where they are computed at all, they have every digit."""
+    chance = random.Random(5)
+
+    def value(precision: int, scale: int) -> Decimal:
+        size = chance.randrange(1, precision + 1)
+        number = chance.choice([1, -1]) * (chance.randrange(10**size - 1) + 1)
+        return Decimal(number).scaleb(-scale, Context(prec=40))
+
+    table = pa.table(
+        {
+            f"{side}{i}": pa.array([value(*digits) for _ in range(60)], pa.decimal128(*digits))
+            for side in "xy"
+            for i, digits in enumerate(DIGITS)
+        }
+    )
+    frame = spark.createDataFrame(table)
+    inputs = items(frame._jdf.queryExecution().analyzed().output())
+    pairs = list(itertools.product(range(len(DIGITS)), repeat=2))
+    divided = frame.selectExpr(*(f"try_divide(x{i}, y{j}) AS q{i}_{j}" for i, j in pairs)).toArrow()
+    computed = 0
+    for i, j in pairs:
+        expected = divided.column(f"q{i}_{j}").to_pylist()
+        plan = frame.selectExpr(f"x{i} / y{j} AS q")._jdf.queryExecution().analyzed()
+        compiled = Vectors(inputs).vector(items(plan.projectList())[0].child())
+        if compiled is None:
+            continue
+        for row in range(len(table)):
+            part = table.slice(row, 1)
+            try:
+                found = compiled(part.columns).to_pylist()
+            except pa.ArrowInvalid:
+                continue  # Spark is asked then.
+            computed += 1
+            assert found == [expected[row]], (DIGITS[i], DIGITS[j])
+    assert computed > 3000
 
 
 def test_a_product_of_too_many_digits_is_sparks(db: Database) -> None:
