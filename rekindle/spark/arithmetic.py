@@ -22,7 +22,7 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import AggregateFunction, Measure
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import measure_of
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, items, simple_name
 from rekindle.frontends.spark_sql.scalars import CatalystScalar, scalar
 from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.incremental.policies.arithmetic import Operation, Shape
@@ -126,7 +126,7 @@ class SparkArithmetic:
             type_ = str(buffer.dataType().catalogString())
             build = _buffer(str(buffer.name()), type_, measure.function)
             made = build(*self._columns(values, attributes))
-            (replaced[buffer.exprId().id()],) = self._catalyst.analysed([made], attributes)
+            (replaced[id_of(buffer)],) = self._catalyst.analysed([made], attributes)
         expression = self._catalyst.rebased(finish.expression, replaced)
         found = scalar(self._catalyst, expression, attributes)
         return replace(found, type=measure.type, nullable=measure.nullable)
@@ -169,7 +169,7 @@ class SparkArithmetic:
                     expression = attributes[operand.position]
                 case CatalystScalar():
                     moved = {
-                        before.exprId().id(): after
+                        id_of(before): after
                         for before, after in zip(operand.inputs, attributes, strict=False)
                     }
                     expression = self._catalyst.rebased(operand.expression, moved)

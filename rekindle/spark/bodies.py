@@ -23,7 +23,7 @@ from rekindle.frontends.spark_sql.bodies import (
     CatalystTop,
     CatalystWindow,
 )
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, without_alias
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, without_alias
 from rekindle.frontends.spark_sql.numbering import in_order, ranked, windowed
 from rekindle.frontends.spark_sql.ordering import ascending
 from rekindle.frontends.spark_sql.table_functions import over_partitions
@@ -224,7 +224,7 @@ class Bodies:
         moved: Mapping[int, JavaObject],
     ) -> JavaObject:
         catalyst = self._catalyst
-        side = moved[body.inputs[0].exprId().id()]
+        side = moved[id_of(body.inputs[0])]
         given = ((body.columns, body.order), (body.other_columns, body.other_order))
         renaming: dict[int, JavaObject] = {}
         plans = []
@@ -296,6 +296,4 @@ class Bodies:
     def _moved(
         inputs: Sequence[JavaObject], columns: Sequence[JavaObject]
     ) -> dict[int, JavaObject]:
-        return {
-            source.exprId().id(): column for source, column in zip(inputs, columns, strict=True)
-        }
+        return {id_of(source): column for source, column in zip(inputs, columns, strict=True)}

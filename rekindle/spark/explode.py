@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
-from rekindle.frontends.spark_sql.jvm import simple_name, type_text
+from rekindle.frontends.spark_sql.jvm import simple_name, type_of, type_text
 from rekindle.frontends.spark_sql.scalars import CatalystGenerator
 from rekindle.spark.stages import Generated, Output, Rowwise
 
@@ -35,7 +35,7 @@ def collection_stage(stage: Generated) -> Rowwise:
         Output(f"c{i}", stage.attributes[p], type_text(stage.attributes[p].dataType()))
         for i, p in enumerate(stage.kept)
     ]
-    opened = Output(COLLECTION, collection, type_text(collection.dataType()))
+    opened = Output(COLLECTION, collection, type_of(collection))
     return Rowwise(stage.attributes, None, (*kept, opened))
 
 

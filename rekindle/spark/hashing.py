@@ -31,7 +31,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, variant_parts
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, items, variant_parts
 from rekindle.spark.types import is_collated
 
 SEEDS = (42, 1_000_003)
@@ -84,7 +84,7 @@ def hashes(
         for part in unambiguous(Column(column_of(expression)), data_type)
     ]
     attributes = {
-        attribute.exprId().id(): attribute
+        id_of(attribute): attribute
         for expression in expressions
         for attribute in items(expression.references().toSeq())
     }

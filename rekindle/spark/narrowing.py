@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rekindle.frontends.spark_sql.jvm import JavaObject, items
+from rekindle.frontends.spark_sql.jvm import JavaObject, id_of, ids_read
 from rekindle.spark.stages import Lowered, Rowwise
 
 
@@ -66,8 +66,8 @@ def _read(stage: Rowwise) -> tuple[int, ...] | None:
         else:
             read.add(place)
     if computed and len(read) < len(stage.attributes):
-        ids = {a.exprId().id() for e in computed for a in items(e.references().toSeq())}
-        read |= {i for i, a in enumerate(stage.attributes) if a.exprId().id() in ids}
+        ids = set().union(*map(ids_read, computed))
+        read |= {i for i, a in enumerate(stage.attributes) if id_of(a) in ids}
     return None if len(read) == len(stage.attributes) else tuple(sorted(read))
 
 

@@ -22,7 +22,7 @@ from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import wraps_around
 from rekindle.frontends.spark_sql.bodies import CatalystGroupMap, CatalystTop
-from rekindle.frontends.spark_sql.jvm import simple_name, type_text
+from rekindle.frontends.spark_sql.jvm import id_of, simple_name, type_text
 from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum
 from rekindle.frontends.spark_sql.scalars import CatalystScalar
 from rekindle.kernels.accumulators import (
@@ -184,12 +184,12 @@ def top_of(body: Body, keys: Sequence[int], types: Sequence[str]) -> Top | None:
     if not isinstance(body, CatalystTop) or not all(is_compared(types[i]) for i in keys):
         return None
     level = _LEVELS.get(simple_name(body.rank))
-    places = {attribute.exprId().id(): i for i, attribute in enumerate(body.inputs)}
+    places = {id_of(attribute): i for i, attribute in enumerate(body.inputs)}
     order = []
     for by in body.order:
         if simple_name(by.child()) != "AttributeReference":
             return None
-        place = places[by.child().exprId().id()]
+        place = places[id_of(by.child())]
         if not is_compared(types[place]):
             return None
         direction = Direction[simple_name(by.direction()).upper()]

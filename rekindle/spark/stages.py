@@ -29,7 +29,7 @@ from rekindle.circuit.nodes import (
 from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, type_text
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, type_of
 from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScalar
 from rekindle.spark.hashing import KEY_SEED, SEEDS, hashes, key_hash
 from rekindle.spark.identity import Copied, Hashed, Identity, hashed_key, identity_of
@@ -175,10 +175,7 @@ class Lowering:
             if not isinstance(finish, CatalystScalar):
                 raise RekindleError(f"Spark cannot finish the aggregate {measure.name}")
             # Two sums may share one expression: each reads buffers of its own.
-            buffers = [
-                self.catalyst.attribute(str(a.name()), type_text(a.dataType()))
-                for a in finish.inputs
-            ]
+            buffers = [self.catalyst.attribute(str(a.name()), type_of(a)) for a in finish.inputs]
             attributes.extend(buffers)
             expression = self._rebase(finish, buffers)
             outputs.append(Output(f"c{len(outputs)}", expression, measure.type))
@@ -346,9 +343,9 @@ class Lowering:
 
     def _rebase(self, scalar: CatalystScalar, attributes: Sequence[JavaObject]) -> JavaObject:
         moved = {
-            source.exprId().id(): target
+            id_of(source): target
             for source, target in zip(scalar.inputs, attributes, strict=False)
-            if source.exprId().id() != target.exprId().id()
+            if id_of(source) != id_of(target)
         }
         return self.catalyst.rebased(scalar.expression, moved) if moved else scalar.expression
 
@@ -360,8 +357,7 @@ def _hashed(positions: Iterable[int]) -> tuple[Hashed, Hashed]:
 
 def _same(attributes: Sequence[JavaObject]) -> tuple[Output, ...]:
     return tuple(
-        Output(f"c{i}", attribute, type_text(attribute.dataType()))
-        for i, attribute in enumerate(attributes)
+        Output(f"c{i}", attribute, type_of(attribute)) for i, attribute in enumerate(attributes)
     )
 
 

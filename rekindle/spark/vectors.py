@@ -19,7 +19,15 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rekindle.frontends.spark_sql.jvm import JavaObject, items, option, simple_name, type_text
+from rekindle.frontends.spark_sql.jvm import (
+    JavaObject,
+    id_of,
+    items,
+    option,
+    simple_name,
+    type_of,
+    type_text,
+)
 from rekindle.spark import vector_functions as functions
 from rekindle.spark.types import arrow_type, data_type
 
@@ -65,7 +73,7 @@ class Vectors:
 
     @cached_property
     def _positions(self) -> dict[int, int]:
-        return {int(a.exprId().id()): i for i, a in enumerate(self._attributes)}
+        return {id_of(a): i for i, a in enumerate(self._attributes)}
 
     def vector(self, expression: JavaObject) -> Vector | None:
         """The expression as a function of columns, if it has such a shape."""
@@ -74,10 +82,10 @@ class Vectors:
                 return partial(functions.taken, position)
         match simple_name(expression):
             case "AttributeReference":
-                position = self._positions.get(int(expression.exprId().id()), -1)
+                position = self._positions.get(id_of(expression), -1)
                 return None if position < 0 else partial(functions.taken, position)
             case "Literal":
-                scalar = _scalar(expression.value(), type_text(expression.dataType()))
+                scalar = _scalar(expression.value(), type_of(expression))
                 return None if scalar is None else partial(functions.constant, scalar)
             case "IsNotNull":
                 return self._applied(pc.is_valid, expression.child())
@@ -138,7 +146,7 @@ class Vectors:
     def _of_type(
         self, type_: str, function: Callable[[Any], Any], operand: JavaObject
     ) -> Vector | None:
-        if type_text(operand.dataType()) != type_:
+        if type_of(operand) != type_:
             return None
         return self._applied(function, operand)
 
@@ -155,7 +163,7 @@ class Vectors:
         """Two rows are equal where all of their fields are, NULL being equal to NULL."""
         both = [items(row.valExprs()) for row in (expression.left(), expression.right())]
         pairs = list(zip(*both, strict=True))
-        types = [[type_text(field.dataType()) for field in pair] for pair in pairs]
+        types = [[type_of(field) for field in pair] for pair in pairs]
         if not all(one == other and is_compared(one) for one, other in types):
             return None
         return self._applied(functions.are_same, *(field for pair in pairs for field in pair))
@@ -181,14 +189,14 @@ class Vectors:
 
     def _sum(self, expression: JavaObject) -> Vector | None:
         """A sum that has the type it is checked for: NULL if it left it."""
-        if type_text(expression.child().dataType()) != type_text(expression.dataType()):
+        if type_of(expression.child()) != type_of(expression):
             return None
         function = functions.unchanged if expression.nullOnOverflow() else functions.present
         return self._applied(function, expression.child())
 
     def _prefix(self, operand: JavaObject) -> Vector | None:
         """Spark's sort prefix: 64 bits of a value, in the order of the values."""
-        type_ = type_text(operand.dataType())
+        type_ = type_of(operand)
         digits = _decimal(type_)
         if type_ in (*WHOLE, "date", "timestamp", "timestamp_ntz"):
             return self._applied(functions.as_long, operand)
@@ -210,7 +218,7 @@ class Vectors:
             return self._applied(checked, *operands) if expression.failOnError() else None
         if type_ in FLOATS:
             return self._applied(plain, *operands)
-        types = [_decimal(type_text(part.dataType())) for part in (*operands, expression)]
+        types = [_decimal(type_of(part)) for part in (*operands, expression)]
         known = [found for found in types if found is not None]
         function = _of_decimals(plain, *known) if len(known) == len(types) else None
         return None if function is None else self._applied(function, *operands)
@@ -220,7 +228,7 @@ class Vectors:
 
         Where a type does not hold all of them, those that it does not hold are Spark's to judge.
         """
-        before, after = type_text(parent.child().dataType()), type_text(target)
+        before, after = type_of(parent.child()), type_text(target)
         type_ = arrow_type(data_type(after))
         if _holds(after, before):
             return self._applied(partial(functions.converted, type_), parent.child())
@@ -235,14 +243,14 @@ class Vectors:
     ) -> Vector | None:
         """A function of several numbers of some types."""
         operands = items(expression.children())
-        if any(type_text(operand.dataType()) not in types for operand in operands):
+        if any(type_of(operand) not in types for operand in operands):
             return None
         return self._applied(function, *operands)
 
     def _case(self, expression: JavaObject) -> Vector | None:
         parts = [part for each in items(expression.branches()) for part in (each._1(), each._2())]
         otherwise = option(expression.elseValue())
-        type_ = arrow_type(data_type(type_text(expression.dataType())))
+        type_ = arrow_type(data_type(type_of(expression)))
         if otherwise is not None:
             return self._applied(functions.chosen, *parts, otherwise)
         nothing = pa.scalar(None, type_)
@@ -257,7 +265,7 @@ class Vectors:
             values = [each.value() for each in listed]
         else:
             operand, values = expression.child(), items(expression.hset().toSeq())
-        type_ = type_text(operand.dataType())
+        type_ = type_of(operand)
         if type_ not in (*WHOLE, "string", "date"):
             return None
         scalars = [_scalar(value, type_) for value in values]
@@ -322,7 +330,7 @@ def _quotient(
     result, and the divisor is taken to have as few digits as leave room for them.
     """
     types = [expression.left(), expression.right(), expression]
-    digits = [_decimal(type_text(each.dataType())) for each in types]
+    digits = [_decimal(type_of(each)) for each in types]
     left, right, result = digits
     if left is None or right is None or result is None:
         return None
@@ -343,8 +351,8 @@ def _chosen_or(otherwise: pa.Scalar, *parts: Any) -> Any:
 
 def _common(expression: JavaObject) -> str:
     """The type of both operands; an empty text if they differ."""
-    left = type_text(expression.left().dataType())
-    return left if left == type_text(expression.right().dataType()) else ""
+    left = type_of(expression.left())
+    return left if left == type_of(expression.right()) else ""
 
 
 def _decimal(type_: str) -> Digits | None:
@@ -381,7 +389,7 @@ def _scalar(value: Any, type_: str) -> pa.Scalar | None:
 
 def _text(expression: JavaObject) -> str | None:
     """The text of a constant."""
-    if simple_name(expression) != "Literal" or type_text(expression.dataType()) != "string":
+    if simple_name(expression) != "Literal" or type_of(expression) != "string":
         return None
     value = expression.value()
     return None if value is None else str(value)

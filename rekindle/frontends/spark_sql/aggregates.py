@@ -22,12 +22,14 @@ from rekindle.frontends.spark_sql.bodies import aggregate
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    id_of,
+    ids_read,
     is_collated,
     items,
     option,
     position,
     simple_name,
-    type_text,
+    type_of,
 )
 from rekindle.frontends.spark_sql.ordering import nulls_last, prefix
 from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum, carried
@@ -106,7 +108,7 @@ def whole_of(
 
 
 def _is_linear(kind: str, function: JavaObject) -> bool:
-    types = [type_text(child.dataType()) for child in items(function.children())]
+    types = [type_of(child) for child in items(function.children())]
     if kind in ("Min", "Max"):
         # The least of booleans is true when all are, the greatest when any is.
         return types == ["boolean"]
@@ -132,7 +134,7 @@ def _linear(
         name=name,
         function=booleans.get(kind) or LINEAR[kind],
         arguments=tuple(translator.scalar(child, inputs) for child in children),
-        type=type_text(function.dataType()),
+        type=type_of(function),
         nullable=bool(function.nullable()),
         text=f"{kind}/{_evaluation_mode(function)}:{finish.text}",
         finish=finish,
@@ -154,7 +156,7 @@ def _in_ring(
 ) -> Measure:
     catalyst = translator.catalyst
     function = call.aggregateFunction()
-    type_ = type_text(function.dataType())
+    type_ = type_of(function)
     result = catalyst.attribute("result", type_)
     plain = scalar(catalyst, result, [result])
     digest = hashlib.sha256(stored.text.encode()).hexdigest()[:20]
@@ -195,9 +197,7 @@ def _opaque(
         if not loose.equals(expression.dataType()):
             expression = catalyst.cast(expression, loose)
         arguments.append(translator.scalar(expression, inputs))
-        attributes.append(
-            catalyst.attribute(f"argument{len(attributes)}", type_text(expression.dataType()))
-        )
+        attributes.append(catalyst.attribute(f"argument{len(attributes)}", type_of(expression)))
         return attributes[-1]
 
     moved = function.withNewChildren(catalyst.seq([column(c) for c in items(function.children())]))
@@ -214,7 +214,7 @@ def _opaque(
         name=name,
         function=meaning,
         arguments=tuple(arguments),
-        type=type_text(function.dataType()),
+        type=type_of(function),
         nullable=bool(function.nullable()),
         text=finish.text,
         finish=finish,
@@ -238,8 +238,8 @@ def _picked(
     catalyst = translator.catalyst
     function = call.aggregateFunction()
     condition = option(call.filter())
-    grouped = {key.exprId().id() for key in keys if simple_name(key) == "AttributeReference"}
-    read = {a.exprId().id() for a in items(function.references().toSeq())}
+    grouped = {id_of(key) for key in keys if simple_name(key) == "AttributeReference"}
+    read = ids_read(function)
     if read <= grouped:
         return _opaque(translator, call, inputs, name, AggregateFunction.OTHER, None)
     if condition is None or not _is_rewritten_distinct(condition):

@@ -30,7 +30,15 @@ from typing import TYPE_CHECKING
 
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.terms import Band, Range
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name, type_text
+from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
+    JavaObject,
+    id_of,
+    ids_read,
+    items,
+    simple_name,
+    type_text,
+)
 from rekindle.frontends.spark_sql.ordering import ascending, bare_prefix
 from rekindle.frontends.spark_sql.scalars import CatalystScalar
 
@@ -187,8 +195,8 @@ class _Ranges:
 
 def _reads(expression: JavaObject, attributes: Sequence[JavaObject]) -> bool:
     """Does an expression read some of the attributes and no others?"""
-    read = {a.exprId().id() for a in items(expression.references().toSeq())}
-    return bool(read) and read <= {a.exprId().id() for a in attributes}
+    read = ids_read(expression)
+    return bool(read) and read <= {id_of(a) for a in attributes}
 
 
 # ---- constants ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
     fingerprint,
-    type_text,
+    type_of,
     without_alias,
 )
 
@@ -235,7 +235,7 @@ def _identity(
     catalyst: Catalyst, expressions: Sequence[JavaObject], inputs: Sequence[JavaObject]
 ) -> str:
     parts = [fingerprint(catalyst.bind(expression, inputs)) for expression in expressions]
-    parts += [type_text(attribute.dataType()) for attribute in inputs]
+    parts += [type_of(attribute) for attribute in inputs]
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:20]
 
 
@@ -244,6 +244,4 @@ def _display(expressions: Sequence[JavaObject]) -> str:
 
 
 def _schema(attributes: Sequence[JavaObject]) -> Schema:
-    return Schema(
-        tuple(Field(str(a.name()), type_text(a.dataType()), bool(a.nullable())) for a in attributes)
-    )
+    return Schema(tuple(Field(str(a.name()), type_of(a), bool(a.nullable())) for a in attributes))

@@ -18,10 +18,12 @@ from rekindle.errors import UndeterminedError
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    id_of,
+    ids_read,
     items,
     position,
     simple_name,
-    type_text,
+    type_of,
 )
 
 
@@ -90,19 +92,19 @@ def evaluation(
     """The evaluation of a plan node that runs Python functions."""
     node = simple_name(plan)
     functions, results = functions_of(plan), items(plan.resultAttrs())
-    read = {a.exprId().id() for f in functions for a in items(f.references().toSeq())}
+    read = set().union(*map(ids_read, functions))
     digest = hashlib.sha256()
     for function in functions:
         # The function itself is part of its identity: two may have one name.
         digest.update(str(function.func().command().mkString(",")).encode())
         digest.update(str(catalyst.bind(function, inputs).sql()).encode())
-    digest.update("|".join(type_text(a.dataType()) for a in inputs).encode())
+    digest.update("|".join(type_of(a) for a in inputs).encode())
     return CatalystEvaluation(
         text=f"python:{digest.hexdigest()[:20]}",
-        schema=Schema(tuple(Field(str(a.name()), type_text(a.dataType()), True) for a in results)),
+        schema=Schema(tuple(Field(str(a.name()), type_of(a), True) for a in results)),
         node=node,
         kind=int(plan.evalType()) if node.startswith("Arrow") else 0,
-        references=frozenset(i for i, a in enumerate(inputs) if a.exprId().id() in read),
+        references=frozenset(i for i, a in enumerate(inputs) if id_of(a) in read),
         display=", ".join(str(f.sql()) for f in functions),
         expressions=tuple(functions),
         results=tuple(results),

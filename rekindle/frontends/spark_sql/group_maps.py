@@ -22,10 +22,12 @@ from rekindle.frontends.spark_sql import bodies
 from rekindle.frontends.spark_sql.evaluations import refuse_random, unpickled
 from rekindle.frontends.spark_sql.jvm import (
     JavaObject,
+    id_of,
+    ids_read,
     is_collated,
     items,
     simple_name,
-    type_text,
+    type_of,
 )
 from rekindle.frontends.spark_sql.ordering import total_order, with_keys
 from rekindle.frontends.spark_sql.table_functions import Partitions
@@ -44,8 +46,8 @@ def group_map(translator: Translator, plan: JavaObject) -> Translated:
     groups = items(plan.groupingAttributes())
     _refuse_collated_key(plan.functionExpr(), groups)
     given = child.attributes[len(groups) :]
-    known = {a.exprId().id() for a in given}
-    others = [key for key in groups if key.exprId().id() not in known]
+    known = {id_of(a) for a in given}
+    others = [key for key in groups if id_of(key) not in known]
     keyed, places = with_keys(
         translator,
         translator.map(child, [*given, *others]),
@@ -93,14 +95,14 @@ def cogroup_map(translator: Translator, plan: JavaObject) -> Translated:
     if any(is_collated(key.dataType()) for key in (*groups[0], *groups[1])):
         # Spark fails where the texts of the two sides differ.
         raise unsupported("cogroup() by a text with a collation", plan)
-    types = [[type_text(key.dataType()) for key in keys] for keys in groups]
+    types = [[type_of(key) for key in keys] for keys in groups]
     if types[0] != types[1]:
         raise unsupported(
             f"cogroup() by keys of the types ({', '.join(types[0])}) and ({', '.join(types[1])})",
             plan,
         )
-    referred = {a.exprId().id() for a in items(function.references().toSeq())}
-    if not referred.issuperset(a.exprId().id() for a in (*left, *right)):
+    referred = ids_read(function)
+    if not referred.issuperset(id_of(a) for a in (*left, *right)):
         # Spark gives the right side new columns, and may drop those that the function misses.
         raise unsupported("cogroup() of a DataFrame with itself", plan)
     names = ["side", *(f"key{i}" for i in range(lengths[0])), *_names(left), *_names(right)]
@@ -113,7 +115,7 @@ def cogroup_map(translator: Translator, plan: JavaObject) -> Translated:
             values += [
                 translator.scalar(column, attributes)
                 if side == number
-                else Literal(None, type_text(column.dataType()))
+                else Literal(None, type_of(column))
                 for column in columns
             ]
         return Map(own.term, tuple(zip(names, values, strict=True)))

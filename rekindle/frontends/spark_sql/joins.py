@@ -33,10 +33,12 @@ from rekindle.frontends.spark_sql.aggregates import row_count
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    id_of,
+    ids_read,
     items,
     option,
     simple_name,
-    type_text,
+    type_of,
 )
 from rekindle.frontends.spark_sql.translated import Translated, unsupported
 
@@ -113,7 +115,7 @@ def _keys(
 
 def _alike(catalyst: Catalyst, key: JavaObject, other: JavaObject) -> JavaObject:
     """A key in the type of another: Spark compares structs whatever their fields are called."""
-    if type_text(key.dataType()) == type_text(other.dataType()):
+    if type_of(key) == type_of(other):
         return key
     return catalyst.cast(key, other.dataType())
 
@@ -257,10 +259,10 @@ def _conjuncts(expression: JavaObject) -> list[JavaObject]:
 
 def _side(part: JavaObject, left: Sequence[JavaObject], right: Sequence[JavaObject]) -> str:
     """Which side's columns an expression reads."""
-    read = {attribute.exprId().id() for attribute in items(part.references().toSeq())}
-    if read <= {attribute.exprId().id() for attribute in left}:
+    read = ids_read(part)
+    if read <= {id_of(attribute) for attribute in left}:
         return "left"
-    if read <= {attribute.exprId().id() for attribute in right}:
+    if read <= {id_of(attribute) for attribute in right}:
         return "right"
     return "both"
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -27,6 +29,10 @@ _EXCLUDED = ("org.apache.spark.sql.execution.planmerging.MergeSubplans",)
 """Rules that are not wanted: subqueries merged into one plan lose what they share with others."""
 
 
+_AT_ONCE = 10
+"""So many elements has the longest list that Java makes of arguments."""
+
+
 class Catalyst:
     """Catalyst of one Spark session."""
 
@@ -40,7 +46,8 @@ class Catalyst:
         self._types: dict[str, JavaObject] = {}
         self._none = self.class_("scala.Option").empty()
         self._to_seq = self.class_("org.apache.spark.api.python.PythonUtils").toSeq
-        self._nothing = self._to_seq([])
+        self._list_of = self.class_("java.util.List").of
+        self._nothing = self._to_seq(self._list_of())
 
     def class_(self, name: str) -> JavaObject:
         """The Java class of a full name, for static calls and construction."""
@@ -64,8 +71,13 @@ class Catalyst:
         return self.class_(f"{_PLANS}.{name}")
 
     def seq(self, items: Iterable[JavaObject]) -> JavaObject:
+        """A Scala sequence; py4j's own conversion would hand over one element at a time."""
         listed = list(items)
-        return self._to_seq(listed) if listed else self._nothing
+        whole = self._nothing
+        for start in range(0, len(listed), _AT_ONCE):
+            part = self._to_seq(self._list_of(*listed[start : start + _AT_ONCE]))
+            whole = part if start == 0 else whole.appendedAll(part)
+        return whole
 
     def none(self) -> JavaObject:
         return self._none
@@ -201,7 +213,7 @@ class Catalyst:
 
         def change(node: JavaObject) -> JavaObject | None:
             if simple_name(node) == "AttributeReference":
-                return moved.get(node.exprId().id(), node)
+                return moved.get(id_of(node), node)
             return None
 
         return self.transform(expression, change)
@@ -215,23 +227,46 @@ class Catalyst:
 
     def serialise(self, objects: Sequence[JavaObject]) -> bytes:
         """Java serialisation of several objects as one unit, so that they share what they share."""
-        buffer = self.jvm.java.io.ByteArrayOutputStream()
-        stream = self.jvm.java.io.ObjectOutputStream(buffer)
-        stream.writeObject(self.seq(objects))
-        stream.close()
-        return bytes(buffer.toByteArray())
+        return bytes(self._serialisation.serialize(self.seq(objects)))
 
     def deserialise(self, data: bytes) -> list[JavaObject]:
-        stream = self.jvm.java.io.ObjectInputStream(
-            self.jvm.java.io.ByteArrayInputStream(bytearray(data))
-        )
-        return items(stream.readObject())
+        return items(self._serialisation.deserialize(bytearray(data)))
+
+    @property
+    def _serialisation(self) -> JavaObject:
+        return self.class_("org.apache.commons.lang3.SerializationUtils")
 
 
 def items(sequence: JavaObject) -> list[JavaObject]:
-    """The elements of a Scala collection, in as few round trips as there are."""
-    elements = sequence.toSeq()
-    return [elements.apply(i) for i in range(elements.length())]
+    """The elements of a Scala sequence, in as few round trips as there are."""
+    return [sequence.apply(i) for i in range(sequence.length())]
+
+
+def id_of(named: JavaObject) -> int:
+    """The number by which Catalyst knows a column or a named expression; asked once of a handle."""
+    known: dict[str, Any] = named.__dict__
+    if _ID not in known:
+        known[_ID] = int(named.exprId().id())
+    return int(known[_ID])
+
+
+_ID = "_rekindle_id"
+
+
+def type_of(column: JavaObject) -> str:
+    """The text of a column's type; asked once of a handle."""
+    known: dict[str, Any] = column.__dict__
+    if _TYPE not in known:
+        known[_TYPE] = type_text(column.dataType())
+    return str(known[_TYPE])
+
+
+_TYPE = "_rekindle_type"
+
+
+def ids_read(expression: JavaObject) -> set[int]:
+    """The numbers of the columns that an expression reads."""
+    return {id_of(attribute) for attribute in items(expression.references().toSeq())}
 
 
 def without_alias(expression: JavaObject) -> JavaObject:
@@ -241,7 +276,17 @@ def without_alias(expression: JavaObject) -> JavaObject:
 
 def simple_name(node: JavaObject) -> str:
     """The class name of a plan or expression, without its package."""
-    return str(node.getClass().getName()).rsplit(".", 1)[-1].rstrip("$")
+    return full_name(node).rsplit(".", 1)[-1].rstrip("$")
+
+
+def full_name(node: JavaObject) -> str:
+    """The class name of a Java object, without fetching its class."""
+    return str(_class_names(node._gateway_client)(node))
+
+
+@cache
+def _class_names(gateway: Any) -> JavaObject:
+    return JavaClass("org.apache.commons.lang3.ClassUtils", gateway).getName
 
 
 def option(value: JavaObject) -> JavaObject | None:
@@ -251,8 +296,8 @@ def option(value: JavaObject) -> JavaObject | None:
 
 def type_text(data_type: JavaObject) -> str:
     """A text that parses back to the type: Spark's short form, or its SQL form when nested."""
-    nested = {"ArrayType", "MapType", "StructType"}
-    return str(data_type.sql() if simple_name(data_type) in nested else data_type.catalogString())
+    short = str(data_type.catalogString())
+    return str(data_type.sql()) if short.startswith(("array<", "map<", "struct<")) else short
 
 
 def is_collated(data_type: JavaObject) -> bool:

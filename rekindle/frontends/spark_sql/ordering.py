@@ -22,10 +22,11 @@ from rekindle.frontends.spark_sql.extents import Frame, Running, Sight
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    id_of,
     is_collated,
     items,
     simple_name,
-    type_text,
+    type_of,
     variant_bytes,
 )
 from rekindle.frontends.spark_sql.numbering import windowed
@@ -120,13 +121,11 @@ def total_order(
     catalyst: Catalyst, order: Sequence[JavaObject], attributes: Sequence[JavaObject]
 ) -> list[JavaObject]:
     """The order, and after it whatever of the columns it leaves undecided."""
-    named = {
-        o.child().exprId().id() for o in order if simple_name(o.child()) == "AttributeReference"
-    }
+    named = {id_of(o.child()) for o in order if simple_name(o.child()) == "AttributeReference"}
     rest = [
         ascending(catalyst, deciding)
         for a in attributes
-        if a.exprId().id() not in named or is_collated(a.dataType())
+        if id_of(a) not in named or is_collated(a.dataType())
         for deciding in _deciding(catalyst, a)
     ]
     return [*order, *rest]
@@ -272,7 +271,7 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
                 told = [ascending(translator.catalyst, current.attributes[rows])]
     output = [*child.attributes[:width], *(result.toAttribute() for result in results)]
     outputs = tuple(
-        (str(a.name()), translator.scalar(around.get(a.exprId().id(), a), current.attributes))
+        (str(a.name()), translator.scalar(around.get(id_of(a), a), current.attributes))
         for a in output
     )
     return Translated(Map(current.term, outputs), tuple(output))
@@ -372,7 +371,7 @@ def _apart(
         if simple_name(result.child()) == "WindowExpression":
             functions.append(result)
         else:
-            around[result.exprId().id()] = catalyst.transform(result.child(), cut)
+            around[id_of(result)] = catalyst.transform(result.child(), cut)
     return functions, around
 
 
@@ -418,19 +417,17 @@ def with_keys(
     translator: Translator, child: Translated, expressions: Sequence[JavaObject]
 ) -> tuple[Translated, tuple[int, ...]]:
     """The rows with a column for each expression, and where these columns are."""
-    places = {a.exprId().id(): i for i, a in enumerate(child.attributes)}
+    places = {id_of(a): i for i, a in enumerate(child.attributes)}
     outputs = [(str(a.name()), translator.scalar(a, child.attributes)) for a in child.attributes]
     attributes = list(child.attributes)
     keys = []
     for i, expression in enumerate(expressions):
         if simple_name(expression) == "AttributeReference":
-            keys.append(places[expression.exprId().id()])
+            keys.append(places[id_of(expression)])
             continue
         keys.append(len(outputs))
         outputs.append((f"key{i}", translator.scalar(expression, child.attributes)))
-        attributes.append(
-            translator.catalyst.attribute(f"key{i}", type_text(expression.dataType()))
-        )
+        attributes.append(translator.catalyst.attribute(f"key{i}", type_of(expression)))
     if len(attributes) == len(child.attributes):
         return child, tuple(keys)
     return Translated(Map(child.term, tuple(outputs)), tuple(attributes)), tuple(keys)

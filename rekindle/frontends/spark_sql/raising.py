@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, items, option, simple_name
 
 _INNER = ("Inner", "Cross")
 _HALF = ("LeftSemi", "LeftAnti")
@@ -61,11 +61,11 @@ def _lifted(catalyst: Catalyst, plan: JavaObject) -> tuple[JavaObject, list[Java
     if not lifted:
         return plan, []
     shown = items(plan.projectList())
-    known = {column.exprId().id() for column in shown}
+    known = {id_of(column) for column in shown}
     needed = [
         column
         for column in items(below.output())
-        if column.exprId().id() not in known and _is_read(column, lifted)
+        if id_of(column) not in known and _is_read(column, lifted)
     ]
     return catalyst.plan("Project")(catalyst.seq([*shown, *needed]), below), lifted
 
@@ -107,8 +107,8 @@ def _conjuncts(condition: JavaObject) -> list[JavaObject]:
 
 def _is_shown(hidden: JavaObject, plan: JavaObject) -> bool:
     """Are columns of a side that a semi join hides also columns of a plan?"""
-    columns = {column.exprId().id() for column in items(plan.output())}
-    return any(column.exprId().id() in columns for column in items(hidden.output()))
+    columns = {id_of(column) for column in items(plan.output())}
+    return any(id_of(column) in columns for column in items(hidden.output()))
 
 
 def _is_read(column: JavaObject, lifted: Sequence[JavaObject]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Field, Schema
 from rekindle.calculus.terms import Fix, Map, Source, Term, UnionAll
-from rekindle.frontends.spark_sql.jvm import JavaObject, items, option, type_text
+from rekindle.frontends.spark_sql.jvm import JavaObject, items, option, type_of
 from rekindle.frontends.spark_sql.translated import Translated
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def union_loop(translator: Translator, plan: JavaObject) -> Translated:
 
 def union_loop_reference(translator: Translator, plan: JavaObject) -> Translated:
     attributes = tuple(items(plan.output()))
-    fields = [Field(str(a.name()), type_text(a.dataType()), True) for a in attributes]
+    fields = [Field(str(a.name()), type_of(a), True) for a in attributes]
     return Translated(
         Source(translator.loops[int(plan.loopId())], Schema(tuple(fields))), attributes
     )

@@ -18,7 +18,15 @@ from typing import NamedTuple
 
 from rekindle.calculus.terms import Distance
 from rekindle.frontends.spark_sql.extents import function_of
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name, type_text
+from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
+    JavaObject,
+    id_of,
+    items,
+    simple_name,
+    type_of,
+    type_text,
+)
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
@@ -83,7 +91,7 @@ class _Builder:
     def average(self, named: JavaObject, total: JavaObject, count: JavaObject) -> JavaObject:
         """An average from a sum and a count that go on: Spark's own last step."""
         average = function_of(named.child())
-        buffers = [a.exprId().id() for a in items(average.aggBufferAttributes())]
+        buffers = [id_of(a) for a in items(average.aggBufferAttributes())]
         values = [self.going_on(each, each.toAttribute()) for each in (total, count)]
         return self.catalyst.rebased(
             average.evaluateExpression(), dict(zip(buffers, values, strict=True))
@@ -109,7 +117,7 @@ class _Builder:
                 value = self._first(before, catalyst.cast(function.child(), result))
                 total = self._over(function.withNewChildren(catalyst.seq([value])), spec)
                 # The sum of sums of decimals has a wider type.
-                same = type_text(total.dataType()) == type_text(result)
+                same = type_of(total) == type_text(result)
                 return total if same else catalyst.cast(total, result)
             case "NthValue":
                 value = self._first(before, function.input())

@@ -16,9 +16,10 @@ from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
     fingerprint,
-    items,
+    id_of,
+    ids_read,
     simple_name,
-    type_text,
+    type_of,
 )
 
 
@@ -59,14 +60,14 @@ def _identity(catalyst: Catalyst, expression: JavaObject, inputs: Sequence[JavaO
     The types of columns that the expression does not read count too: `inputs` also says how the
     rows it is evaluated on are laid out, so one scalar must be able to stand for an equal one.
     """
-    layout = "|".join(type_text(attribute.dataType()) for attribute in inputs)
+    layout = "|".join(type_of(attribute) for attribute in inputs)
     digest = hashlib.sha256(layout.encode()).hexdigest()[:8]
     return f"catalyst:{fingerprint(catalyst.bind(expression, inputs))}:{digest}"
 
 
 def _positions(expression: JavaObject, inputs: Sequence[JavaObject]) -> frozenset[int]:
-    wanted = {attribute.exprId().id() for attribute in items(expression.references().toSeq())}
-    return frozenset(i for i, a in enumerate(inputs) if a.exprId().id() in wanted)
+    wanted = ids_read(expression)
+    return frozenset(i for i, a in enumerate(inputs) if id_of(a) in wanted)
 
 
 def scalar(
@@ -75,7 +76,7 @@ def scalar(
     """The scalar of an expression over the given attributes."""
     return CatalystScalar(
         text=_identity(catalyst, expression, inputs),
-        type=type_text(expression.dataType()),
+        type=type_of(expression),
         nullable=bool(expression.nullable()),
         references=_positions(expression, inputs),
         display=str(expression.sql()),
@@ -93,9 +94,7 @@ def generator(
     outer: bool,
 ) -> CatalystGenerator:
     """The generator of an expression over the given attributes, giving the columns `outputs`."""
-    added = Schema(
-        tuple(Field(str(a.name()), type_text(a.dataType()), bool(a.nullable())) for a in outputs)
-    )
+    added = Schema(tuple(Field(str(a.name()), type_of(a), bool(a.nullable())) for a in outputs))
     identity = _identity(catalyst, expression, inputs)
     return CatalystGenerator(
         text=f"{identity}:{'outer' if outer else 'inner'}",

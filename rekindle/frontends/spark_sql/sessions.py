@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, items, simple_name
 
 _MARK = "spark.sessionWindow"
 _EARLIER = "RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '0.000001' SECOND PRECEDING"
@@ -26,7 +26,7 @@ def without_sessions(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     (session,) = marked
     others = [g for g in groupings if g is not session]
     rows = _sessions(catalyst, plan.child(), session, others)
-    moved = {session.exprId().id(): items(rows.output())[-1]}
+    moved = {id_of(session): items(rows.output())[-1]}
     return catalyst.plan("Aggregate")(
         catalyst.seq([catalyst.rebased(g, moved) for g in groupings]),
         catalyst.seq([catalyst.rebased(r, moved) for r in items(plan.aggregateExpressions())]),
@@ -39,7 +39,7 @@ def _sessions(
     catalyst: Catalyst, child: JavaObject, session: JavaObject, keys: Sequence[JavaObject]
 ) -> JavaObject:
     """The rows of `child`, with the whole session of a row as the last column."""
-    columns = [c for c in items(child.output()) if c.exprId().id() != session.exprId().id()]
+    columns = [c for c in items(child.output()) if id_of(c) != id_of(session)]
     named = [catalyst.named(key, f"__key{i}") for i, key in enumerate(keys)]
     window = catalyst.named(_unmarked(catalyst, session), "__window")
     inner = catalyst.plan("Project")(catalyst.seq([*columns, *named, window]), child)

@@ -8,6 +8,7 @@ Scalars stay Catalyst's (`scalars.py`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
@@ -42,10 +43,11 @@ from rekindle.frontends.spark_sql.joins import join
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    id_of,
     items,
     position,
     simple_name,
-    type_text,
+    type_of,
     without_alias,
 )
 from rekindle.frontends.spark_sql.ordering import group_limit, limit, window
@@ -78,6 +80,15 @@ WORDS = {
     "DomainJoin": "this form of correlated subquery",
 }
 """What users call the plan nodes that no term stands for yet."""
+REFUSED = {
+    "PythonUDF": "a Python UDF",
+    "ScalarSubquery": "a scalar subquery",
+    "Exists": "EXISTS",
+    "InSubquery": "IN with a subquery",
+    "ListQuery": "IN with a subquery",
+    "OuterReference": "a correlated subquery that Spark does not take apart",
+}
+"""What users call the expressions that no scalar may have inside."""
 
 
 class Translator:
@@ -118,10 +129,10 @@ class Translator:
         """The scalar of an expression; a plain column is a `Column`, which rewrites can see."""
         bare = without_alias(expression)
         if simple_name(bare) == "AttributeReference":
-            wanted = bare.exprId().id()
+            wanted = id_of(bare)
             for i, attribute in enumerate(inputs):
-                if attribute.exprId().id() == wanted:
-                    return Column(i, type_text(attribute.dataType()), bool(attribute.nullable()))
+                if id_of(attribute) == wanted:
+                    return Column(i, type_of(attribute), bool(attribute.nullable()))
         self.refuse_inner(bare)
         return scalar(self.catalyst, bare, inputs)
 
@@ -131,25 +142,30 @@ class Translator:
         return Translated(Map(child.term, outputs), tuple(e.toAttribute() for e in expressions))
 
     def refuse_inner(self, expression: JavaObject) -> None:
-        words = {
-            "PythonUDF": "a Python UDF",
-            "ScalarSubquery": "a scalar subquery",
-            "Exists": "EXISTS",
-            "InSubquery": "IN with a subquery",
-            "ListQuery": "IN with a subquery",
-            "OuterReference": "a correlated subquery that Spark does not take apart",
-        }
+        """Refuse an expression that no scalar may be; one question is enough for most of them."""
+        classes = set(re.findall(r'"class":"[\w.$]*?(\w+)\$?"', str(expression.toJSON())))
+        if classes.isdisjoint(REFUSED) and "StaticInvoke" not in classes:
+            if not expression.deterministic():
+                raise _undetermined(expression)
+            return
+        self._refuse(expression)
+
+    def _refuse(self, expression: JavaObject) -> None:
         kind = simple_name(expression)
-        if kind in words:
-            raise unsupported(words[kind], expression)
+        if kind in REFUSED:
+            raise unsupported(REFUSED[kind], expression)
         for child in items(expression.children()):
-            self.refuse_inner(child)
+            self._refuse(child)
         if not expression.deterministic() or _draws_a_vector(kind, expression):
-            raise UndeterminedError(
-                f"the expression {expression.sql()} is not deterministic",
-                detail=position(expression),
-                hint="a materialized view must be a function of its tables",
-            )
+            raise _undetermined(expression)
+
+
+def _undetermined(expression: JavaObject) -> UndeterminedError:
+    return UndeterminedError(
+        f"the expression {expression.sql()} is not deterministic",
+        detail=position(expression),
+        hint="a materialized view must be a function of its tables",
+    )
 
 
 def _draws_a_vector(kind: str, expression: JavaObject) -> bool:
@@ -172,9 +188,7 @@ def _source(translator: Translator, plan: JavaObject) -> Translated:
     if name is None:
         raise _foreign(plan)
     attributes = tuple(items(plan.output()))
-    fields = tuple(
-        Field(str(a.name()), type_text(a.dataType()), bool(a.nullable())) for a in attributes
-    )
+    fields = tuple(Field(str(a.name()), type_of(a), bool(a.nullable())) for a in attributes)
     return Translated(Source(name, Schema(fields)), attributes)
 
 
@@ -219,7 +233,7 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     key_attributes = [
         without_alias(g)
         if simple_name(without_alias(g)) == "AttributeReference"
-        else catalyst.attribute(f"key{i}", type_text(g.dataType()))
+        else catalyst.attribute(f"key{i}", type_of(g))
         for i, g in enumerate(groupings)
     ]
     calls: list[JavaObject] = []
@@ -231,9 +245,7 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
                 if known.semanticEquals(node):
                     return attribute
             calls.append(node)
-            call_attributes.append(
-                catalyst.attribute(f"measure{len(calls) - 1}", type_text(node.dataType()))
-            )
+            call_attributes.append(catalyst.attribute(f"measure{len(calls) - 1}", type_of(node)))
             return call_attributes[-1]
         for grouping, attribute in zip(groupings, key_attributes, strict=True):
             if without_alias(grouping).semanticEquals(node):
@@ -307,8 +319,8 @@ def _table_function(translator: Translator, plan: JavaObject) -> Translated:
     refuse_state(plan)
     child = translator.translate(plan.child())
     results = evaluation(translator.catalyst, plan, child.attributes)
-    places = {a.exprId().id(): i for i, a in enumerate(child.attributes)}
-    kept = tuple(places[a.exprId().id()] for a in items(plan.requiredChildOutput()))
+    places = {id_of(a): i for i, a in enumerate(child.attributes)}
+    kept = tuple(places[id_of(a)] for a in items(plan.requiredChildOutput()))
     attributes = (*(child.attributes[i] for i in kept), *items(plan.resultAttrs()))
     return Translated(FlatMap(child.term, results, kept), attributes)
 
@@ -334,9 +346,7 @@ def _constant(translator: Translator, plan: JavaObject) -> Translated:
     """Rows that no table has a part in: Spark computes them once."""
     attributes = tuple(items(plan.output()))
     frame = translator.catalyst.dataframe(plan)
-    fields = tuple(
-        Field(str(a.name()), type_text(a.dataType()), bool(a.nullable())) for a in attributes
-    )
+    fields = tuple(Field(str(a.name()), type_of(a), bool(a.nullable())) for a in attributes)
     frame = frame.toDF(*(f"c{i}" for i in range(len(fields))))
     columns = [encoded_column(frame[f"c{i}"], f.type).alias(f"c{i}") for i, f in enumerate(fields)]
     table = collected(frame.select(*columns))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rekindle.calculus.terms import Term
 from rekindle.errors import UnsupportedError
-from rekindle.frontends.spark_sql.jvm import JavaObject, items, position, simple_name
+from rekindle.frontends.spark_sql.jvm import JavaObject, full_name, items, position, simple_name
 
 NEXT = "see docs/reference.md for what can stand in a materialized view"
 
@@ -33,7 +33,7 @@ def unsupported(words: str, *nodes: JavaObject) -> UnsupportedError:
 
 
 def _expressions(node: JavaObject) -> list[JavaObject]:
-    is_plan = ".plans." in str(node.getClass().getName())
+    is_plan = ".plans." in full_name(node)
     return items(node.expressions()) if is_plan else items(node.children())
 
 
