@@ -7,8 +7,10 @@ driver, on Spark, or rebuilt. What a campaign must have met is declared: `WAYS` 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from rekindle.calculus.terms import Distance, First, Near, Onwards
 from rekindle.circuit.circuit import Circuit
@@ -36,17 +38,21 @@ from tests.property.queries import FEATURES
 
 PLACES = ("inline", "spark", "rebuilt")
 Way = tuple[str, str]
-WAYS: Mapping[Way, tuple[str, str] | None] = {
+BY_POLICIES = "query under policies"
+WAYS: Mapping[Way, tuple[str, str]] = {
     ("Table", "source"): ("query", "projection"),
     ("Constant", "source"): ("constant", "VALUES joined"),
     ("Arrangement", "linear"): ("outer join", "FULL"),
-    ("Routed", "linear"): None,
+    ("Routed", "linear"): (BY_POLICIES, "triangle"),
     ("View", "linear"): ("query", "projection"),
     ("HalfJoin", "bilinear, by keys"): ("join condition", "equality"),
     ("HalfJoin", "bilinear, by a range"): ("join condition", "range"),
-    ("HalfJoin", "bilinear, by keys and a range"): ("join condition", "equality and range"),
+    ("HalfJoin", "bilinear, by keys and a range"): (
+        "join condition",
+        "equality and range of two ends",
+    ),
     ("HalfJoin", "bilinear, all rows"): ("inner join", "cross"),
-    ("HalfJoin", "bilinear, of two changes"): None,
+    ("HalfJoin", "bilinear, of two changes"): (BY_POLICIES, "triangle"),
     ("Deduplicate", "per key"): ("distinct", "DISTINCT"),
     ("Group", "per key"): ("grouping", "keys"),
     ("Group", "one group"): ("scalar subquery", "alone"),
@@ -59,21 +65,22 @@ WAYS: Mapping[Way, tuple[str, str] | None] = {
     ("Variable", "source"): ("recursion", "follows a table"),
     ("Recur", "fixed point"): ("recursion", "follows a table"),
 }
-"""The kinds of nodes with the ways they take, and a feature of a query that leads to each.
-
-What has none is made by policies.
-"""
+"""The kinds of nodes with the ways they take, and a feature of a query that leads to each."""
 DECLARED: Mapping[str, tuple[str, ...]] = {
     **{title: names for title, (_, names) in FEATURES.items()},
     "type": tuple(dict.fromkeys(t.sql for t in values.ALL)),
     "change": VERBS,
     "policy": POLICIES,
-    "query under policies": tuple(SHAPES),
+    BY_POLICIES: tuple(SHAPES),
     "failure": tuple(DANGERS),
 }
 SEEN: dict[str, Counter[str]] = {
     title: Counter() for title in (*DECLARED, "law", "nodes", "stages", "strategies", "count")
 }
+
+TELLING_SECONDS = 30.0
+_LISTENERS: list[Callable[[str], None]] = []
+_last_told = [0.0]
 
 
 def note(title: str, names: Iterable[str]) -> None:
@@ -89,6 +96,7 @@ def note_step(db: Database) -> None:
     if step is None:
         return
     SEEN["count"]["steps"] += 1
+    _tell()
     circuit = db._engine.circuit
     for node in circuit.nodes.values():
         did = step.nodes.get(node.id)
@@ -106,6 +114,25 @@ def note_step(db: Database) -> None:
         if isinstance(node, Arrangement | Routed | Group | View | Recur):
             for branch in node.form.branches:
                 SEEN["stages"].update(type(stage).__name__ for stage in branch.stages)
+
+
+@contextmanager
+def told(say: Callable[[str], None]) -> Iterator[None]:
+    """Say now and then, while a campaign runs, how much it has covered."""
+    _LISTENERS.append(say)
+    try:
+        yield
+    finally:
+        _LISTENERS.pop()
+
+
+def _tell() -> None:
+    now = time.monotonic()
+    if _LISTENERS and now - _last_told[0] >= TELLING_SECONDS:
+        _last_told[0] = now
+        counts = ", ".join(f"{count:,} {name}" for name, count in SEEN["count"].items())
+        left = f"{len(missing())} features and {len(missing_ways())} ways of nodes to be met"
+        _LISTENERS[-1](f"  {counts}; {left}")
 
 
 def _count(node: Node, circuit: Circuit, place: str) -> None:

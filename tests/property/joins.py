@@ -9,11 +9,11 @@ from tests.property.relations import (
     Drawing,
     Query,
     Relation,
-    between,
     collated_pair,
     expressions,
     pair,
     predicate,
+    ranges,
     selected,
     where,
 )
@@ -24,7 +24,9 @@ CONDITIONS = (
     "null-safe equality",
     "equality of a collation",
     "range",
+    "range of two ends",
     "equality and range",
+    "equality and range of two ends",
     "inequality",
     "true",
 )
@@ -34,6 +36,7 @@ OUTER = ("LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI")
 
 def condition(draw: Drawing, left: Relation, right: Relation) -> str:
     """A condition of a join between `a` and `b`."""
+    one_end, two_ends = ranges(draw, left, right)
     forms = {
         "equality": pair(draw, left, right),
         "two equalities": " AND ".join(filter(None, (pair(draw, left, right), "a.k = b.k")))
@@ -41,12 +44,14 @@ def condition(draw: Drawing, left: Relation, right: Relation) -> str:
         else "",
         "null-safe equality": pair(draw, left, right, "<=>"),
         "equality of a collation": collated_pair(draw, left, right),
-        "range": between(draw, left, right),
+        "range": one_end,
+        "range of two ends": two_ends,
         "inequality": pair(draw, left, right, "<>"),
         "true": "true",
     }
-    if forms["equality"] and forms["range"]:
-        forms["equality and range"] = f"{forms['equality']} AND {forms['range']}"
+    for bounds in ("range", "range of two ends"):
+        if forms["equality"] and forms[bounds]:
+            forms[f"equality and {bounds}"] = f"{forms['equality']} AND {forms[bounds]}"
     return draw.pick("join condition", {name: text for name, text in forms.items() if text})
 
 

@@ -255,8 +255,8 @@ def collated_pair(draw: Drawing, left: Relation, right: Relation) -> str:
     return draw.among(pairs) if pairs else ""
 
 
-def between(draw: Drawing, left: Relation, right: Relation) -> str:
-    """A comparison of columns of both sides by their order, with one end or two."""
+def ranges(draw: Drawing, left: Relation, right: Relation) -> tuple[str, str]:
+    """A comparison of columns of both sides by their order with one end, and one with two ends."""
     families = (*_SHIFTS, *_COMPARED)
     pairs = [
         (one, two, first.family)
@@ -266,19 +266,15 @@ def between(draw: Drawing, left: Relation, right: Relation) -> str:
     ]
     pairs += [(one, two, "number") for one in left.numbers for two in right.numbers]
     if not pairs:
-        return ""
+        return "", ""
     one, two, family = draw.among(pairs)
     others = [other for a, other, _ in pairs if a == one]
     below, above = draw.among((("<", ">"), ("<=", ">="), ("<", ">=")))
-    forms = [
-        f"a.{one} {below} b.{two}",
-        f"a.{one} {above} b.{two}",
-        f"a.{one} BETWEEN b.{two} AND b.{draw.among(others)}",
-    ]
+    two_ends = [f"a.{one} BETWEEN b.{two} AND b.{draw.among(others)}"]
     if family in _SHIFTS:
         shift = _SHIFTS[family]
-        forms.append(f"a.{one} {above} b.{two} - {shift} AND a.{one} {below} b.{two} + {shift}")
-    return draw.among(forms)
+        two_ends.append(f"a.{one} {above} b.{two} - {shift} AND a.{one} {below} b.{two} + {shift}")
+    return f"a.{one} {draw.among((below, above))} b.{two}", draw.among(two_ends)
 
 
 _SHIFTS = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -49,6 +50,19 @@ LONG = settings(max_examples=int(os.environ.get("REKINDLE_FUZZ_EXAMPLES", "200")
 def _stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of a few rows are not read whole: what reads less of them is what is tested."""
     monkeypatch.setattr(near, "_MORE", 2)
+
+
+@pytest.fixture
+def progress(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lines between the dots: a campaign takes its time."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def say(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            print(line, file=sys.stderr, flush=True)
+
+    with coverage.told(say):
+        yield
 
 
 @dataclass(frozen=True)
@@ -334,6 +348,7 @@ def test_any_placement_gives_the_same(spark: SparkSession, data: st.DataObject) 
 
 
 @pytest.mark.fuzz
+@pytest.mark.usefixtures("progress")
 @pytest.mark.parametrize("law", LAWS)
 def test_long_campaign(spark: SparkSession, law: str) -> None:
     @settings(LONG, max_examples=max(1, int(LONG.max_examples * SHARES[law])))
@@ -346,6 +361,7 @@ def test_long_campaign(spark: SparkSession, law: str) -> None:
 
 
 @pytest.mark.fuzz
+@pytest.mark.usefixtures("progress")
 def test_the_campaign_covers_what_is_declared(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,17 +373,18 @@ def test_the_campaign_covers_what_is_declared(
             _aimed(partial(_every_step, spark, aims=aims))
         for aims in _batches(coverage.missing("failure"), 2):
             _aimed(partial(_failing, spark, aims=aims))
-        for aims in _batches(coverage.missing("query under policies"), 1):
+        for aims in _batches(coverage.missing(coverage.BY_POLICIES), 1):
             _aimed(partial(_policies, spark, aims=aims))
         if coverage.missing("type", "change"):
             _aimed(partial(_every_step, spark, aims=[("query", "projection")]))
-        ways = [way for way, _ in coverage.missing_ways()]
-        leading = dict.fromkeys(aim for aim in map(coverage.WAYS.get, ways) if aim is not None)
-        for aims in _batches(list(leading), 3):
+        leading = dict.fromkeys(coverage.WAYS[way] for way, _ in coverage.missing_ways())
+        by_policies = [aim for aim in leading if aim[0] == coverage.BY_POLICIES]
+        for aims in _batches([aim for aim in leading if aim not in by_policies], 3):
             _aimed(partial(_placed, spark, aims=aims))
-        if coverage.missing("policy") or len(leading) < len(set(ways)):
+        if coverage.missing("policy") or by_policies:
             for placement in ("inline", "spark"):
-                _aimed(partial(_policies, spark, placement=placement), examples=6)
+                policies = partial(_policies, spark, aims=by_policies, placement=placement)
+                _aimed(policies, examples=6)
     assert not coverage.missing() and not coverage.missing_ways()
 
 
