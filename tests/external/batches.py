@@ -20,7 +20,9 @@ from typing import Any
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from rekindle.errors import RekindleError, UndeterminedError, UnsupportedError
+from rekindle.runtime.contents import repeated, snapshot
 from rekindle.runtime.database import Database
+from rekindle.traces.partition import ALL_KEYS
 from tests.external.compare import TINY, Difference, Reference, Row, reads, rows_of
 from tests.external.outcomes import Outcome, Results
 from tests.external.strategy import recomputed_nodes
@@ -52,14 +54,15 @@ class Case:
 class Stage:
     """A state of the tables.
 
-    Where it is the published one, results are checked too, and suffice when it was seen before.
-    A case may have another result at each stage; those are given here by its name.
+    Where it is the published one, results are checked too. Where they suffice, Spark is asked only
+    about views that have others. A case may have another result at each stage; those are given here
+    by its name.
     """
 
     when: str
     contents: Contents
     published: bool = False
-    seen_before: bool = False
+    suffices: bool = False
     results: Mapping[str, Expected] = field(default_factory=dict)
 
     def expected(self, case: Case) -> Expected | None:
@@ -71,6 +74,7 @@ class Stage:
 class Batches:
     """A database with its results so far.
 
+    `read` gives the rows that are held against published ones.
     `contents` are the rows that the tables have now, `recomputed` counts the nodes of views that a
     step computes as a whole, and `disagreeing` are the cases in which Spark itself does not give
     the published result.
@@ -79,6 +83,7 @@ class Batches:
     db: Database
     results: Results
     say: Callable[[str], None] = print
+    read: Callable[[Database, str], list[Row]] = lambda db, view: rows_of(db.table(view))
     queries: dict[str, str] = field(default_factory=dict)
     recomputed: Counter[str] = field(default_factory=Counter)
     contents: dict[str, Sequence[Row]] = field(default_factory=dict)
@@ -94,22 +99,16 @@ class Batches:
     def run(self, cases: Sequence[Case], stages: Sequence[Stage]) -> None:
         """Create the cases' views at the first stage, and follow them through the others."""
         self.queries |= {case.name: case.query for case in cases}
-        self._follow(self._analysed(cases, stages[0]), stages)
+        self._follow(cases, stages)
 
-    def _analysed(self, cases: Sequence[Case], first: Stage) -> list[Case]:
-        """The cases that Spark accepts; their columns get names where Spark gives one twice."""
-        self.move(first.contents)
-        kept = []
-        for case in cases:
-            try:
-                columns = [name.lower() for name in self._reference.frame(case.query).columns]
-            except (AnalysisException, ParseException) as error:
-                self._note(case, Outcome.NOT_APPLICABLE, f"Spark: {condition(error)}")
-            else:
-                kept.append(
-                    case if len(set(columns)) == len(columns) else renamed(case, len(columns))
-                )
-        return kept
+    def _analysed(self, case: Case) -> Case | None:
+        """The case if Spark accepts it; its columns get names where Spark gives one twice."""
+        try:
+            columns = [name.lower() for name in self._reference.frame(case.query).columns]
+        except (AnalysisException, ParseException) as error:
+            self._note(case, Outcome.NOT_APPLICABLE, f"Spark: {condition(error)}")
+            return None
+        return case if len(set(columns)) == len(columns) else renamed(case, len(columns))
 
     def _follow(self, cases: Sequence[Case], stages: Sequence[Stage]) -> None:
         if not cases:
@@ -133,14 +132,16 @@ class Batches:
             self._drop(view)
 
     def _create(self, case: Case) -> None:
-        self._number += 1
-        view = f"view_{self._number}"
-        parents: list[str] = []
+        """Make the view of a case; Spark is asked about those that cannot be made as they are."""
         try:
-            for parent, query in case.parents:
-                self.db.sql(f"CREATE MATERIALIZED VIEW {parent} AS {query}")
-                parents.append(parent)
-            self.db.sql(f"CREATE MATERIALIZED VIEW {view} AS {case.top or case.query}")
+            self._made(case)
+            return
+        except Exception:
+            known = self._analysed(case)
+        if known is None:
+            return
+        try:
+            self._made(known)
         except UndeterminedError as error:
             self._note(case, Outcome.UNDETERMINED, str(error))
         except UnsupportedError as error:
@@ -152,11 +153,21 @@ class Batches:
                 self._note(case, Outcome.NOT_APPLICABLE, f"Spark raises: {condition(error)}")
             else:
                 self._note(case, Outcome.FAILED, f"creating it: {text(error)}")
-        else:
-            self._views[view] = case
-            return
-        for parent in reversed(parents):
-            self.db.drop_view(parent)
+
+    def _made(self, case: Case) -> None:
+        """Make the views of a case, or none of them."""
+        self._number += 1
+        view = f"view_{self._number}"
+        made: list[str] = []
+        try:
+            for name, query in (*case.parents, (view, case.top or case.query)):
+                self.db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+                made.append(name)
+        except Exception:
+            for name in reversed(made):
+                self.db.drop_view(name)
+            raise
+        self._views[view] = case
 
     def _split(
         self, cases: Sequence[Case], stages: Sequence[Stage], at: Stage, error: Exception
@@ -184,14 +195,16 @@ class Batches:
         for view, case in list(self._views.items()):
             known = stage.expected(case) if case.name not in self.disagreeing else None
             touched = view not in self._compared or any(reads(case.query, t) for t in moved)
-            if not touched and (known is None or stage.seen_before):
+            if not touched and (known is None or stage.suffices):
                 continue
             try:
-                if not stage.seen_before or known is None:
+                differs = None if known is None else self._differs(view, known)
+                if known is None or differs is not None or not stage.suffices:
                     self._reference.compare(view, case.query)
-                    self._compared.add(view)
-                if known is not None:
-                    self._require_published(view, case, known, stage)
+                if differs is not None:
+                    # The view has what Spark computes: the published result is a dialect's.
+                    self.disagreeing[case.name] = str(differs)
+                self._compared.add(view)
             except Difference as error:
                 ours, theirs = (
                     rows_of(f) for f in (self.db.table(view), self._reference.frame(case.query))
@@ -239,14 +252,13 @@ class Batches:
             self.contents.pop(table, None)
         self._reference.forget(*tables)
 
-    def _require_published(self, view: str, case: Case, known: Expected, stage: Stage) -> None:
-        """The view equals Spark's result: one that differs from the published is a dialect's."""
+    def _differs(self, view: str, known: Expected) -> Difference | None:
+        """How the view's rows differ from the published ones."""
         try:
-            known(rows_of(self.db.table(view)))
-        except Difference as error:
-            if stage.seen_before:
-                raise
-            self.disagreeing[case.name] = str(error)
+            known(self.read(self.db, view))
+        except Difference as difference:
+            return difference
+        return None
 
     def _drop(self, view: str) -> None:
         case = self._views.pop(view)
@@ -258,6 +270,15 @@ class Batches:
         result = self.results.add(case.name, outcome, reason)
         if result.outcome in (Outcome.FAILED, Outcome.REFUSED):
             self.say(str(result))
+
+
+def kept_rows(db: Database, view: str) -> list[Row]:
+    """The rows of a view of numbers and texts as the engine has them, without a Spark job."""
+    state = db._engine.state
+    entry = state.entry(view)
+    tables = snapshot(state.traces[entry.node], (), db._engine.store, ALL_KEYS)
+    kept = (repeated(table, len(entry.schema)) for table in tables)
+    return [tuple(row.values()) for table in kept for row in table.to_pylist()]
 
 
 def stored_rows(db: Database, table: str) -> list[Row]:
@@ -284,7 +305,7 @@ def stages_of(contents: Contents, chance: random.Random) -> list[Stage]:
         Stage("at first", sample(contents, first, chance)),
         Stage("after inserts", contents, published=True),
         Stage("after deletes", sample(contents, chance.choice((0.3, 0.7)), chance)),
-        Stage("after inserts again", contents, published=True, seen_before=True),
+        Stage("after inserts again", contents, published=True, suffices=True),
     ]
 
 

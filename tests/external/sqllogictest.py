@@ -1,11 +1,12 @@
 """SQLite's SQL logic test: every query a view, over tables that lose rows and get them back.
 
-    python -m tests.external.sqllogictest [--limit 400] [--seed 7] [--minutes M] [--files a,b]
+    python -m tests.external.sqllogictest [--limit 3000] [--seed 7] [--minutes M] [--files a,b]
 
 A file is replayed in SQLite, which Python carries: it understands the dialect of the statements
 that fill the tables, and it gives the rows of a query where the file records only a hash of them.
-What the view has must be what Spark computes from the same tables, and, where the hash shows that
-SQLite's rows are the recorded ones, those too.
+After every change a view must have the rows that SQLite computes from the same tables, where it
+gives the recorded ones for the tables of the file, or else those that Spark computes. `--limit 0`
+is all queries.
 
 Spark runs without ANSI mode, as SQLite does not raise on an overflow or a division by zero.
 """
@@ -21,20 +22,20 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import rekindle
-from tests.external.batches import Batches, Case, Expected, condition, stages_of
+from tests.external.batches import Batches, Case, Expected, Stage, condition, kept_rows, stages_of
 from tests.external.compare import FEW_TASKS, Difference, Row, reads
 from tests.external.grouped import share, write_grouped
 from tests.external.material import absent, material
 from tests.external.outcomes import Outcome, Results
 
-BATCH = 40
+BATCH = 100
 WIDEST = 12
 """Joins of more tables than this are left out: Spark alone takes minutes for each."""
 TYPES = {"INTEGER": "BIGINT", "INT": "BIGINT", "FLOAT": "DOUBLE", "REAL": "DOUBLE"}
@@ -58,6 +59,8 @@ class Segment:
     contents: dict[str, list[Row]]
     views: dict[str, str]
     queries: list[tuple[str, Record, list[Row]]]
+    definitions: tuple[str, ...] = ()
+    """SQLite's own statements for the tables and views."""
 
 
 def read_records(place: Path) -> Iterator[Record]:
@@ -121,7 +124,8 @@ def _segment(sqlite: sqlite3.Connection) -> Segment:
         contents[name] = [tuple(map(_stored, row, kinds)) for row in rows]
     created = sqlite.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'")
     views = {name: re.split(r"\bAS\b", sql, maxsplit=1, flags=re.I)[1] for name, sql in created}
-    return Segment(tables, contents, views, [])
+    own = sqlite.execute("SELECT sql FROM sqlite_master WHERE type IN ('table', 'view')")
+    return Segment(tables, contents, views, [], tuple(sql for (sql,) in own))
 
 
 def _stored(value: object, kind: str) -> object:
@@ -142,9 +146,10 @@ def translated(query: str, tables: dict[str, str]) -> str:
 def expectation(record: Record, sqlite_rows: list[Row]) -> Expected | None:
     """A check against the recorded values; None where SQLite here has others."""
     printed = [tuple(map(printed_value, row, record.types)) for row in sqlite_rows]
-    if not _is_recorded(record, printed):
-        return None
+    return _requirement(record, printed) if _is_recorded(record, printed) else None
 
+
+def _requirement(record: Record, printed: Sequence[tuple[str, ...]]) -> Expected:
     def require(rows: list[Row]) -> None:
         ours = Counter(tuple(map(printed_value, row, record.types)) for row in rows)
         if ours != Counter(printed):
@@ -228,7 +233,7 @@ def _narrowed(segment: Segment, queries: list[tuple[str, Record, list[Row]]]) ->
         if any(reads(text, name) for text in texts)
     }
     contents = {name: segment.contents[name] for name in tables}
-    return Segment(tables, contents, segment.views, queries)
+    return replace(segment, tables=tables, contents=contents, queries=queries)
 
 
 def stack(segment: Segment, query: str) -> list[str]:
@@ -259,6 +264,35 @@ def case_of(segment: Segment, name: str, record: Record, rows: list[Row]) -> Cas
     return Case(name, query, expectation(record, rows), parents, top)
 
 
+def stages(segment: Segment, cases: Sequence[Case], chance: random.Random) -> list[Stage]:
+    """States of the tables, with SQLite's result at each for the cases that it does as recorded."""
+    known = {case.name for case in cases if case.expected is not None}
+    found = []
+    for stage in stages_of(segment.contents, chance):
+        results: dict[str, Expected] = {}
+        if not stage.published:
+            sqlite = _filled(segment, stage)
+            for name, record, _ in segment.queries:
+                if name in known:
+                    rows = sqlite.execute(record.sql)
+                    printed = [tuple(map(printed_value, row, record.types)) for row in rows]
+                    results[name] = _requirement(record, printed)
+        found.append(replace(stage, published=True, suffices=True, results=results))
+    return found
+
+
+def _filled(segment: Segment, stage: Stage) -> sqlite3.Connection:
+    """SQLite with the tables at a stage."""
+    sqlite = sqlite3.connect(":memory:")
+    for sql in segment.definitions:
+        sqlite.execute(sql)
+    for name, rows in stage.contents.items():
+        if rows:
+            marks = ", ".join("?" * len(rows[0]))
+            sqlite.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+    return sqlite
+
+
 def replay(
     spark: SparkSession,
     scratch: Path,
@@ -271,7 +305,7 @@ def replay(
     chance = random.Random(seed)
     results = Results("sqllogictest", "Queries of SQLite's SQL logic test as views.")
     with rekindle.connect(str(scratch / "database"), spark, retain=2) as db:
-        batches = Batches(db, results, say)
+        batches = Batches(db, results, say, kept_rows)
         tables: dict[str, str] = {}
         for segment in segments:
             if until is not None and time.monotonic() > until:
@@ -284,21 +318,21 @@ def replay(
                 if name not in tables:
                     db.sql(f"CREATE TABLE {name} {ddl}")
                     tables[name] = ddl
-            cases = [case_of(segment, *query) for query in segment.queries]
-            for start in range(0, len(cases), BATCH):
-                part = cases[start : start + BATCH]
+            for start in range(0, len(segment.queries), BATCH):
+                some = replace(segment, queries=segment.queries[start : start + BATCH])
+                part = [case_of(some, *query) for query in some.queries]
                 try:
-                    batches.run(part, stages_of(segment.contents, chance))
+                    batches.run(part, stages(some, part, chance))
                 except Exception as error:
                     for case in part:
                         results.add(case.name, Outcome.FAILED, f"the batch: {condition(error)}")
-                say(f"{segment.queries[0][0]}: {results.summary}")
+                say(f"{some.queries[-1][0]}: {results.summary}")
     return batches
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.external.sqllogictest")
-    parser.add_argument("--limit", type=int, default=400)
+    parser.add_argument("--limit", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--minutes", type=float, help="begin nothing new after so many")
     parser.add_argument("--files", default="")

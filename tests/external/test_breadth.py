@@ -32,7 +32,8 @@ def quiet(_: str) -> None:
 
 
 def test_a_wrong_result_is_seen(db: Database) -> None:
-    """Negative controls: a published result that no state has, and a view that Spark refuses."""
+    """Negative controls: a view of another query, a published result that Spark does not give, and
+    a query that Spark refuses."""
     db.sql("CREATE TABLE t (x INT)")
 
     def require(rows: list[tuple[object, ...]]) -> None:
@@ -42,12 +43,21 @@ def test_a_wrong_result_is_seen(db: Database) -> None:
     stages = [
         Stage("at first", {"t": []}),
         Stage("after inserts", {"t": [(1,), (2,)]}, published=True),
-        Stage("after inserts again", {"t": [(1,)]}, published=True, seen_before=True),
+        Stage("after inserts again", {"t": [(1,)]}, published=True, suffices=True),
     ]
     batches = Batches(db, Results("s", "about"), quiet)
-    batches.run([Case("a", "SELECT x FROM t", require), Case("b", "SELECT y FROM t")], stages)
+    wrong = Case(
+        "wrong", "SELECT x FROM t", require, (("p", "SELECT x FROM t"),), "SELECT -x FROM p"
+    )
+    right = Case("right", "SELECT x FROM t", require)
+    batches.run([wrong, right, Case("refused", "SELECT y FROM t")], stages)
     outcomes = {name: result.outcome for name, result in batches.results.cases.items()}
-    assert outcomes == {"a": Outcome.FAILED, "b": Outcome.NOT_APPLICABLE}
+    assert outcomes == {
+        "wrong": Outcome.FAILED,
+        "right": Outcome.PASSED,
+        "refused": Outcome.NOT_APPLICABLE,
+    }
+    assert list(batches.disagreeing) == ["right"]
     assert db.views == []
     assert "SELECT x FROM t" in grouped_markdown(
         batches.results, batches.queries, batches.recomputed
