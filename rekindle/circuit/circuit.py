@@ -95,6 +95,16 @@ class Scope:
         """How many scopes its rows are stamped by."""
         return self.recurs[0].variable.depth
 
+    @property
+    def led_back(self) -> tuple[Recur, ...]:
+        """Those whose relation the recursion reads: their changes come back an iteration later.
+
+        A relation that nothing reads any more, since the optimiser found a rule to be empty, is a
+        part of the recursion all the same if it reads one that is led back.
+        """
+        variables = {node.id for node in self.members if isinstance(node, Variable)}
+        return tuple(recur for recur in self.recurs if recur.variable.id in variables)
+
 
 @dataclass(slots=True)
 class Circuit:
@@ -251,11 +261,10 @@ class Circuit:
         if self._scopes is None:
             loops: dict[str, list[Recur]] = {}
             for node in self.nodes.values():
-                if isinstance(node, Recur) and node.variable.id in self.nodes:
+                if isinstance(node, Recur):
                     loops.setdefault(node.variable.scope, []).append(node)
-            self._scopes = _nested(
-                [Scope(self._members(recurs), tuple(recurs)) for recurs in loops.values()]
-            )
+            found = [Scope(self._members(recurs), tuple(recurs)) for recurs in loops.values()]
+            self._scopes = _nested([scope for scope in found if scope.led_back])
         return self._scopes
 
     def _members(self, recurs: list[Recur]) -> tuple[Node, ...]:

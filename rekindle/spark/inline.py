@@ -196,6 +196,8 @@ class InlineStep:
             for recur in loop.scope.recurs:
                 if recur.id in self._changes:
                     changed.setdefault(recur.id, []).append(self._changes[recur.id])
+            for recur in loop.led_back:
+                if recur.id in self._changes:
                     loop.waiting.add(recur.variable.id, self._changes[recur.id])
             due, iteration = {}, loop.soonest(within)
         self._past |= past

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rekindle.circuit.circuit import Scope
-from rekindle.circuit.nodes import Node, Variable
+from rekindle.circuit.nodes import Node, Recur, Variable
 from rekindle.errors import iteration_limit
 from rekindle.kernels.waiting import Time, Waiting
 from rekindle.spark.plans import Plans
@@ -17,6 +17,7 @@ class Loop:
     """A scope, the nodes that a turn visits, and the loops among them, each under its last node."""
 
     scope: Scope
+    led_back: tuple[Recur, ...]
     members: tuple[Node, ...]
     waiting: Waiting
     inner: Mapping[str, Loop]
@@ -27,11 +28,13 @@ class Loop:
 
     @classmethod
     def of(cls, scope: Scope, plans: Plans) -> Loop:
-        layouts = {recur.variable.id: plans.layout(recur) for recur in scope.recurs}
+        led_back = scope.led_back
+        layouts = {recur.variable.id: plans.layout(recur) for recur in led_back}
         inner = {key: cls.of(found, plans) for key, found in scope.inner.items()}
         members = tuple(node for node in scope.members if not isinstance(node, Variable))
         return cls(
             scope,
+            led_back,
             members,
             Waiting(layouts, scope.depth),
             inner,
