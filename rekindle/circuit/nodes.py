@@ -43,17 +43,15 @@ class Side(enum.Enum):
 class Table:
     """An input: a table's changes, and its contents as their integral, arranged by its key.
 
-    `incarnation` tells a table from an earlier one of the same name that was dropped; `lengths`
-    has how many characters columns hold, where that is limited, and `padded` which of these are
-    filled up with blanks.
+    `incarnation` tells a table from an earlier one of the same name that was dropped; `declared`
+    has the types, in JSON, of columns with a CHAR(n) or VARCHAR(n), strings in the schema.
     """
 
     name: str
     schema: Schema
     key: tuple[int, ...]
     incarnation: str
-    lengths: Mapping[int, int] = field(default_factory=dict, hash=False)
-    padded: frozenset[int] = frozenset()
+    declared: Mapping[int, str] = field(default_factory=dict, hash=False)
 
     linearity = Linearity.SOURCE
 

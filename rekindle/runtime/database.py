@@ -41,7 +41,7 @@ from rekindle.runtime.engine import Engine, Incremental, LastStep, table_node
 from rekindle.runtime.explaining import explained
 from rekindle.runtime.factorised import LISTING, Factorised, expanded, is_factorised
 from rekindle.runtime.feeding import Feeding
-from rekindle.runtime.lengths import declared, limit_of, without_limit
+from rekindle.runtime.lengths import is_limited, marked, stored
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.models import Model, model_spec, with_categories
@@ -55,7 +55,13 @@ from rekindle.spark.segment import Channel
 from rekindle.spark.session import local_session
 from rekindle.spark.stages import Lowering
 from rekindle.spark.step import Placement
-from rekindle.spark.types import check_enabled, check_key, check_storable, schema_of, struct_of
+from rekindle.spark.types import (
+    check_enabled,
+    check_key,
+    check_storable,
+    schema_of,
+    struct_of,
+)
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store
@@ -170,7 +176,7 @@ class Database:
     def _declared(entry: Entry) -> T.StructType:
         """The columns of a table or view as queries see them."""
         struct = struct_of(entry.schema)
-        return declared(struct, table_node(entry)) if isinstance(entry, TableEntry) else struct
+        return marked(struct, table_node(entry)) if isinstance(entry, TableEntry) else struct
 
     def _table_entry(self, name: str, struct: T.StructType, key: tuple[int, ...]) -> TableEntry:
         """The entry of a new table, or of a new incarnation of one."""
@@ -182,19 +188,18 @@ class Database:
         if reserved:
             raise DefinitionError(f"table '{name}' cannot have a column called '{reserved[0]}'")
         fields = []
-        limits = [limit_of(field.dataType) for field in struct.fields]
-        lengths = {i: most for i, most in enumerate(limits) if most is not None}
-        padded = [i for i in lengths if isinstance(struct.fields[i].dataType, T.CharType)]
-        for i, field in enumerate(map(without_limit, struct.fields)):
-            check_storable(field.dataType, field.name)
-            check_enabled(self.spark, field.dataType, field.name)
-            fields.append(
-                T.StructField(field.name, field.dataType, field.nullable and i not in key)
-            )
+        declared = {
+            i: field.dataType.json()
+            for i, field in enumerate(struct.fields)
+            if is_limited(field.dataType)
+        }
+        for i, field in enumerate(struct.fields):
+            type_ = stored(field.dataType)
+            check_storable(type_, field.name)
+            check_enabled(self.spark, type_, field.name)
+            fields.append(T.StructField(field.name, type_, field.nullable and i not in key))
         table = Table(name, schema_of(T.StructType(fields)), key, secrets.token_hex(8))
-        return TableEntry(
-            name, table.schema, key, table.incarnation, table.id, 0, lengths, frozenset(padded)
-        )
+        return TableEntry(name, table.schema, key, table.incarnation, table.id, 0, declared)
 
     def add_columns(self, name: str, columns: T.StructType | str) -> None:
         """Give a table more columns, which are NULL in the rows that it has.
@@ -220,12 +225,7 @@ class Database:
                 )
         struct = T.StructType([*struct_of(old.schema).fields, *added.fields])
         entry = self._table_entry(old.name, struct, old.key)
-        entry = replace(
-            entry,
-            created=old.created,
-            lengths={**old.lengths, **entry.lengths},
-            padded=old.padded | entry.padded,
-        )
+        entry = replace(entry, created=old.created, declared={**old.declared, **entry.declared})
         self._engine.add_columns(old, entry)
         self._leaves.remove(old.name)
         self._leaves.add(old.name, self._declared(entry))

@@ -508,6 +508,4 @@ def _files(trace: Trace) -> list[str]:
 
 def table_node(entry: TableEntry) -> Table:
     """The circuit's node of a table."""
-    return Table(
-        entry.name, entry.schema, entry.key, entry.incarnation, entry.lengths, entry.padded
-    )
+    return Table(entry.name, entry.schema, entry.key, entry.incarnation, entry.declared)

@@ -21,7 +21,7 @@ from rekindle.calculus.schema import Field, Schema
 from rekindle.circuit.nodes import Table
 from rekindle.errors import RowError
 from rekindle.frontends.spark_sql.variants import has_variant, is_variant
-from rekindle.runtime.lengths import declared_type
+from rekindle.runtime.lengths import declared_type, of_json, rows_too_long
 from rekindle.spark.types import arrow_type, data_type
 
 WEIGHT = "_weight"
@@ -251,9 +251,9 @@ def check_not_null(columns: pa.Table, schema: Schema, table: str) -> None:
 
 def check_lengths(columns: pa.Table, table: Table) -> None:
     """Raise unless no text is longer than its column may hold."""
-    for i, most in table.lengths.items():
-        row = pc.index(pc.greater(pc.utf8_length(columns.column(i)), most), True).as_py()
-        if row >= 0:
+    for i, declared in table.declared.items():
+        row = min(rows_too_long(columns.column(i), of_json(declared)), default=None)
+        if row is not None:
             raise RowError(
                 f"column '{table.schema.names[i]}' of '{table.name}' is "
                 f"{declared_type(table, i).upper()}, "

@@ -26,8 +26,7 @@ from rekindle.traces.trace import Trace
 class TableEntry:
     """A table: its columns, its primary key, and a mark that tells it from namesakes.
 
-    `lengths` has, for the positions of CHAR(n) and VARCHAR(n) columns, how many characters they
-    hold; `padded` are those of CHAR(n).
+    `declared` has the types of columns with a CHAR(n) or VARCHAR(n), by their positions.
     """
 
     name: str
@@ -36,8 +35,7 @@ class TableEntry:
     incarnation: str
     node: str
     created: int
-    lengths: Mapping[int, int] = field(default_factory=dict)
-    padded: frozenset[int] = frozenset()
+    declared: Mapping[int, str] = field(default_factory=dict)
     part_of: str | None = None
     """The view that the table feeds, which keeps no rows then and is not shown."""
 
@@ -203,8 +201,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 **common,
                 "key": list(entry.key),
                 "incarnation": entry.incarnation,
-                "lengths": sorted(entry.lengths.items()),
-                "padded": sorted(entry.padded),
+                "declared": sorted(entry.declared.items()),
                 "created": entry.created,
                 "part_of": entry.part_of,
             }
@@ -236,8 +233,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
             schema=schema,
             key=tuple(data["key"]),
             incarnation=data["incarnation"],
-            lengths=dict(data.get("lengths", ())),
-            padded=frozenset(data.get("padded", ())),
+            declared=dict(data.get("declared", ())),
             node=data["node"],
             # Early databases do not say when; 0 refuses no epoch.
             created=data.get("created", 0),

@@ -59,7 +59,7 @@ WAYS: Mapping[Way, tuple[str, str]] = {
     ("Regroup", "first rows"): ("rank with a limit", "rank() <= 2"),
     ("Regroup", "rows near a change"): ("frame", "ROWS around"),
     ("Regroup", "values near a change"): ("frame", "RANGE peers"),
-    ("Regroup", "from a change on"): ("frame", "ROWS running"),
+    ("Regroup", "from a change on"): ("window function", "rank"),
     ("Regroup", "touched groups"): ("frame", "whole"),
     ("Regroup", "recomputed"): ("partition", "all rows"),
     ("Variable", "source"): ("recursion", "follows a table"),

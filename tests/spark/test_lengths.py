@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import rekindle
 from rekindle.calculus.schema import Field, Schema
 from rekindle.circuit.nodes import Table
 from rekindle.errors import RowError
+from rekindle.runtime.database import Database
 from rekindle.runtime.lengths import fitted, fitted_column
 from tests.property.oracle import collected
 from tests.spark.helpers import refused, rows
@@ -35,7 +37,11 @@ QUERIES = {
     "joined": "SELECT x.id, y.id AS other FROM t x JOIN t y ON x.c = y.d",
 }
 TABLE = Table(
-    "t", Schema((Field("c", "string"), Field("v", "string"))), (), "", {0: 3, 1: 3}, frozenset({0})
+    "t",
+    Schema((Field("c", "string"), Field("v", "string"))),
+    (),
+    "",
+    {0: '"char(3)"', 1: '"varchar(3)"'},
 )
 
 
@@ -102,6 +108,70 @@ def test_both_ways_to_write_agree(spark: SparkSession) -> None:
     assert written.toArrow().to_pylist() == found.to_pylist()
     assert found.column("c").to_pylist()[:5] == ["   ", "a  ", "abc", "abc", "abcd"]
     assert found.column("v").to_pylist()[:5] == ["", "a", "abc", "abc", "abcd"]
+
+
+NESTED = (
+    "ARRAY<VARCHAR(3)>",
+    "ARRAY<ARRAY<CHAR(3)>>",
+    "MAP<VARCHAR(3), CHAR(2)>",
+    "STRUCT<a: INT, b: VARCHAR(3), d: CHAR(2)>",
+    "ARRAY<STRUCT<a: CHAR(2)>>",
+)
+NESTED_ROWS = [
+    (
+        1,
+        ["a", None, "abc  "],
+        [["a"], None, ["ab", "äö   "]],
+        {"k  ": "v", "m": None},
+        (1, "abc ", "x"),
+        [("a",)],
+    ),
+    (2, None, None, None, None, None),
+    (3, [], [[]], {}, (None, None, None), [None]),
+]
+
+
+@pytest.mark.parametrize("placement", ["inline", "spark"])
+def test_lengths_inside_nested_values_are_sparks(
+    warehouse: str, spark: SparkSession, tmp_path: Path, placement: str
+) -> None:
+    columns = "id INT, " + ", ".join(f"c{i} {type_}" for i, type_ in enumerate(NESTED))
+    plain = re.sub(r"(VAR)?CHAR\(\d\)", "STRING", columns)
+    spark.sql(f"CREATE TABLE spark_n ({columns}) USING parquet LOCATION '{tmp_path}/n'")
+    try:
+        with rekindle.connect(warehouse, spark=spark) as db:
+            db.sql(f"CREATE TABLE t ({columns})")
+            db.create_view("v", "SELECT id, c0, size(c2) AS n, c3 FROM t WHERE c3.b = 'abc'")
+        with rekindle.connect(warehouse, spark=spark) as db:
+            db.place(placement)
+            frame = spark.createDataFrame(NESTED_ROWS, plain)
+            frame.write.insertInto("spark_n")
+            with db.transaction() as tx:
+                tx.insert("t", frame if placement == "spark" else NESTED_ROWS[:2])
+                if placement == "inline":
+                    tx.insert("t", frame.where("id = 3"))
+            assert rows(db, "t") == collected(spark.table("spark_n"))
+            assert rows(db, "v") == collected(db.recompute("v"))
+            assert sum(rows(db, "v").values()) == 1
+            assert db.sql("DESCRIBE t").collect()[1].type == "ARRAY<VARCHAR(3)>"
+            wrong = {
+                "c0": "array('a', 'four')",
+                "c1": "array(array('a'), array('b', 'four'))",
+                "c2": "map('four', 'x')",
+                "c3": "named_struct('a', 1, 'b', 'b', 'd', 'four')",
+                "c4": "array(named_struct('a', 'x'), named_struct('a', 'four'))",
+            }
+            for column, value in wrong.items():
+                with refused(db, RowError, f"'{column}' of 't' is", "row 1", "'four'"):
+                    db.sql(f"INSERT INTO t (id, {column}) VALUES (4, {value})")
+    finally:
+        spark.sql("DROP TABLE spark_n")
+
+
+def test_a_row_with_a_nested_text_that_is_too_long_is_named(db: Database) -> None:
+    db.sql("CREATE TABLE t (id INT, c ARRAY<VARCHAR(3)>)")
+    with refused(db, RowError, "'c' of 't' is ARRAY<VARCHAR(3)>", "row 2"), db.transaction() as tx:
+        tx.insert("t", [(5, ["a"]), (6, ["b", "four"])])
 
 
 def _sql(value: object) -> str:
