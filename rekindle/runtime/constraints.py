@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from rekindle.circuit.nodes import Table
 from rekindle.errors import ConstraintError
+from rekindle.runtime.keys import Key, keys_of
 from rekindle.runtime.rows import check_lengths, check_not_null, show_row
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.consolidate import distinct_keys
@@ -82,17 +83,13 @@ def _check_key(node: Table, rows: pa.Table, weights: np.ndarray) -> None:
         raise _duplicate(node, rows, int(twice[0]))
     keys = integers(rows.column(KEY))
     shared = np.flatnonzero(keys[1:] == keys[:-1])
-    seen: dict[tuple[object, ...], int] = {}
     # Rows that share the hash of their key are few; only equal keys are a violation.
-    for row in np.unique(np.concatenate([shared, shared + 1])).tolist():
-        key = tuple(_hashable(rows.column(f"c{i}")[row].as_py()) for i in node.key)
+    suspects = np.unique(np.concatenate([shared, shared + 1]))
+    seen: set[Key] = set()
+    for row, key in zip(suspects, keys_of(rows.take(suspects), node.key), strict=True):
         if key in seen:
-            raise _duplicate(node, rows, row)
-        seen[key] = row
-
-
-def _hashable(value: object) -> object:
-    return repr(value) if isinstance(value, list | dict) else value
+            raise _duplicate(node, rows, int(row))
+        seen.add(key)
 
 
 def _duplicate(node: Table, rows: pa.Table, row: int) -> ConstraintError:

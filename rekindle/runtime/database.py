@@ -340,7 +340,7 @@ class Database:
         What the old definition and the new one have in common is kept and not built again.
         """
         self._check_writable()
-        old = self._droppable(name, ViewEntry)
+        old = self._unread(name, ViewEntry, "given another definition")
         assert isinstance(old, ViewEntry)
         wanted = Wanted(_incremental(incremental), policy, is_factorised(representation))
         entry = self._creating.replace(old, definition, wanted)
@@ -357,11 +357,12 @@ class Database:
 
     def _drop(self, name: str, kind: type[Entry]) -> None:
         self._check_writable()
-        entry = self._droppable(name, kind)
+        entry = self._unread(name, kind, "dropped")
         self._engine.drop(entry)
         self._leaves.remove(entry.name)
 
-    def _droppable(self, name: str, kind: type[Entry]) -> Entry:
+    def _unread(self, name: str, kind: type[Entry], done: str) -> Entry:
+        """A table or view of which something is to be done that nothing may read meanwhile."""
         entry = self._engine.state.entry(name)
         if not isinstance(entry, kind):
             word = "view" if isinstance(entry, ViewEntry) else "table"
@@ -374,7 +375,7 @@ class Database:
         readers = self._engine.readers_of(entry.name)
         if readers:
             raise ConstraintError(
-                f"'{name}' cannot be dropped: it is read by {', '.join(readers)}",
+                f"'{name}' cannot be {done}: it is read by {', '.join(readers)}",
                 hint="drop those views first",
             )
         return entry

@@ -20,6 +20,7 @@ from rekindle.circuit.nodes import Table
 from rekindle.errors import ClosedError, DefinitionError
 from rekindle.runtime.engine import Engine
 from rekindle.runtime.factored import Factors, factored_change, products
+from rekindle.runtime.keys import keys_of
 from rekindle.runtime.lengths import fitted
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
 from rekindle.runtime.stepping import TableChange
@@ -261,9 +262,7 @@ def _last_of_each_key(columns: pa.Table, node: Table) -> pa.Table:
     names = [f"c{i}" for i in node.key]
     if _are_distinct(columns.select(names)):
         return columns
-    places: dict[tuple[object, ...], int] = {}
-    for row, key in enumerate(zip(*(columns.column(n).to_pylist() for n in names), strict=True)):
-        places[key] = row
+    places = {key: row for row, key in enumerate(keys_of(columns, node.key))}
     if len(places) == len(columns):
         return columns
     return columns.take(pa.array(sorted(places.values())))
@@ -276,9 +275,8 @@ def _with_equal_keys(old: pa.Table, fresh: pa.Table, node: Table) -> pa.Table:
     beside = fresh.select(names).take(pa.array(place))
     if beside.equals(old.select(names)):
         return old
-    wanted = set(zip(*(fresh.column(n).to_pylist() for n in names), strict=True))
-    keys = zip(*(old.column(n).to_pylist() for n in names), strict=True)
-    return old.filter(pa.array([key in wanted for key in keys]))
+    wanted = set(keys_of(fresh, node.key))
+    return old.filter(pa.array([key in wanted for key in keys_of(old, node.key)]))
 
 
 def _are_distinct(keys: pa.Table) -> bool:

@@ -26,7 +26,7 @@ from rekindle.frontends.spark_sql.jvm import (
     items,
     simple_name,
 )
-from rekindle.frontends.spark_sql.variants import collected, to_spark
+from rekindle.frontends.spark_sql.variants import collected, from_spark, to_spark
 from rekindle.spark.failures import spark_error
 from rekindle.spark.generate import generated
 from rekindle.spark.stages import WEIGHT, Lowered, Rowwise
@@ -254,10 +254,10 @@ def in_tables(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table
             waiting.append(batch)
             count += batch.num_rows
         if count >= rows:
-            yield pa.Table.from_batches(waiting).combine_chunks()
+            yield from_spark(pa.Table.from_batches(waiting).combine_chunks())
             waiting, count = [], 0
     if waiting:
-        yield pa.Table.from_batches(waiting).combine_chunks()
+        yield from_spark(pa.Table.from_batches(waiting).combine_chunks())
 
 
 def of_table(spark: SparkSession, table: pa.Table) -> DataFrame:

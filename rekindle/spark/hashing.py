@@ -45,7 +45,7 @@ def unambiguous(column: Column, data_type: DataType) -> list[Column]:
         case ArrayType():
             element = data_type.elementType
             marked = F.transform(column, lambda item: F.struct(*unambiguous(item, element)))
-            return [flag, F.size(column), marked]
+            return [flag, _size(column), marked]
         case MapType():
             keys, values = data_type.keyType, data_type.valueType
             entries = F.transform(
@@ -55,7 +55,7 @@ def unambiguous(column: Column, data_type: DataType) -> list[Column]:
                     *unambiguous(entry.getField("value"), values),
                 ),
             )
-            return [flag, F.size(column), entries]
+            return [flag, _size(column), entries]
         case StructType():
             inner = [
                 part
@@ -71,6 +71,11 @@ def unambiguous(column: Column, data_type: DataType) -> list[Column]:
         case StringType() if is_collated(data_type):
             return [flag, column.cast("string")]
     return [flag, column]
+
+
+def _size(collection: Column) -> Column:
+    """How many elements it has; what the size of NULL is depends on the session."""
+    return F.when(collection.isNotNull(), F.size(collection))
 
 
 def hashes(

@@ -97,12 +97,13 @@ def check_storable(data_type: DataType, column: str, *, nested: bool = False) ->
 def check_key(data_type: DataType, column: str) -> None:
     """Raise `DefinitionError` unless a primary key can have a column of this type.
 
-    Keys are compared by their values outside of Spark too, which knows no collations there.
+    Keys are compared by their values outside of Spark too, which knows no collations there, and
+    maps have no order by which equal ones could be told.
     """
-    if is_collated(data_type) or "variant" in data_type.simpleString():
+    text = data_type.simpleString()
+    if is_collated(data_type) or "variant" in text or "map<" in text:
         raise DefinitionError(
-            f"column '{column}' has the type {data_type.simpleString()}, "
-            "which cannot be part of a primary key",
+            f"column '{column}' has the type {text}, which cannot be part of a primary key",
             hint="use a STRING without a collation, such as lower(name), or a number",
         )
 

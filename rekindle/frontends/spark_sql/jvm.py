@@ -243,25 +243,21 @@ def items(sequence: JavaObject) -> list[JavaObject]:
 
 
 def id_of(named: JavaObject) -> int:
-    """The number by which Catalyst knows a column or a named expression; asked once of a handle."""
-    known: dict[str, Any] = named.__dict__
-    if _ID not in known:
-        known[_ID] = int(named.exprId().id())
-    return int(known[_ID])
+    """The number by which Catalyst knows a column or a named expression."""
+    return int(_asked(named, "id", lambda: named.exprId().id()))
 
 
-_ID = "_rekindle_id"
+def type_of(expression: JavaObject) -> str:
+    """The text of an expression's type."""
+    return str(_asked(expression, "type", lambda: type_text(expression.dataType())))
 
 
-def type_of(column: JavaObject) -> str:
-    """The text of a column's type; asked once of a handle."""
-    known: dict[str, Any] = column.__dict__
-    if _TYPE not in known:
-        known[_TYPE] = type_text(column.dataType())
-    return str(known[_TYPE])
-
-
-_TYPE = "_rekindle_type"
+def _asked(handle: JavaObject, what: str, ask: Callable[[], Any]) -> Any:
+    """A fact about a Java object that never changes: it is asked once of a handle."""
+    known = handle.__dict__.setdefault("_rekindle", {})
+    if what not in known:
+        known[what] = ask()
+    return known[what]
 
 
 def ids_read(expression: JavaObject) -> set[int]:

@@ -1,9 +1,12 @@
-"""Structs in Arrow whose fields are never NULL; a variant is one, with two binaries for fields.
+"""Arrow types that Spark writes and that are not stored as they are.
+
+Structs may have fields that are never NULL; a variant is one, with two binaries for fields.
 
 Spark writes NULLs into fields that it declares as never NULL where the struct itself is NULL, which
 Arrow's casts refuse. So stored columns declare all parts as nullable (`opened`), and what comes
 from Spark is given that type (`from_spark`). A variant has to be declared as Spark does: on the way
-into a DataFrame the NULLs below a NULL are filled with empty values (`to_spark`).
+into a DataFrame the NULLs below a NULL are filled with empty values (`to_spark`). Texts and bytes
+come with long offsets where the session asks for them, and are stored with short ones.
 """
 
 from __future__ import annotations
@@ -16,11 +19,15 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas import types as pandas_types
 
+_SHORT = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+
 
 def opened(type_: pa.DataType) -> pa.DataType:
-    """The type with all its parts nullable, except for the keys of maps."""
+    """The type with all its parts nullable, except for the keys of maps, and short offsets."""
     if not is_closed(type_):
         return type_
+    if type_ in _SHORT:
+        return _SHORT[type_]
     if pa.types.is_map(type_):
         key = type_.key_field
         return pa.map_(key.with_type(opened(key.type)), _opened_field(type_.item_field))
@@ -33,7 +40,9 @@ def _opened_field(field: pa.Field) -> pa.Field:
 
 
 def is_closed(type_: pa.DataType) -> bool:
-    """Has the type a part that is declared as never NULL?"""
+    """Has the type a part that is declared as never NULL, or long offsets?"""
+    if type_ in _SHORT:
+        return True
     if pa.types.is_map(type_):
         item = type_.item_field
         return not item.nullable or is_closed(type_.key_type) or is_closed(item.type)
@@ -66,7 +75,7 @@ def collected(frame: DataFrame) -> pa.Table:
     """
     types = pandas_types.to_arrow_schema(frame.schema, timezone="UTC")
     if not any(is_closed(field.type) for field in types):
-        return frame.toArrow()
+        return from_spark(frame.toArrow())
     classic: Any = frame
     batches = classic._collect_as_arrow(empty_list_if_zero_records=False)
     target = pa.schema([field.with_type(opened(field.type)) for field in types])
