@@ -8,7 +8,7 @@ SHELL := bash
 BIN := $(CURDIR)/.venv/bin
 VENV_PYTHON := $(BIN)/python
 BENCHES := flatness overhead recompute load views shares factorised matrix fivm
-REKINDLE_FUZZ_EXAMPLES ?= 200
+REKINDLE_FUZZ_EXAMPLES ?= 60
 export REKINDLE_FUZZ_EXAMPLES
 
 stage = @printf '\n== %s\n' "$(1)"
@@ -61,7 +61,7 @@ external: venv ## suites that other people wrote, in full; writes docs/external/
 	    $(VENV_PYTHON) -u -m tests.external.$$suite $(ARGS) || failed=1; done; exit $${failed:-0}
 
 # Fails too when a declared kind of node, way to follow a change or feature never occurred.
-fuzz: venv ## long property tests and a table of what they covered; REKINDLE_FUZZ_EXAMPLES=200
+fuzz: venv ## long property tests and a table of what they covered; REKINDLE_FUZZ_EXAMPLES=60
 	$(call stage,fuzz (REKINDLE_FUZZ_EXAMPLES=$(REKINDLE_FUZZ_EXAMPLES)))
 	@$(VENV_PYTHON) -m pytest -q -m fuzz --timeout=0 tests $(ARGS)
 

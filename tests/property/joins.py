@@ -30,7 +30,8 @@ CONDITIONS = (
     "inequality",
     "true",
 )
-INNER = ("two tables", "itself", "three tables", "cross", "USING")
+CONDITIONAL = ("two tables", "itself", "three tables")
+INNER = (*CONDITIONAL, "cross", "USING")
 OUTER = ("LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI")
 
 
@@ -57,7 +58,7 @@ def condition(draw: Drawing, left: Relation, right: Relation) -> str:
 
 def join(draw: Drawing, relations: Sequence[Relation]) -> Query:
     left, right = draw.among(relations), draw.among(relations)
-    how = draw.name("inner join", INNER)
+    how = draw.name("inner join", CONDITIONAL if "join condition" in draw.aims else INNER)
     if how == "itself":
         right = left
     both = [n for n in left.of("integer") if n in right.of("integer")]

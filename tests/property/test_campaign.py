@@ -43,7 +43,7 @@ COMMON: dict[str, Any] = {
 }
 BOUNDED = settings(max_examples=8, derandomize=True, database=None, **COMMON)
 FEW = settings(max_examples=2, derandomize=True, database=None, **COMMON)
-LONG = settings(max_examples=int(os.environ.get("REKINDLE_FUZZ_EXAMPLES", "200")), **COMMON)
+LONG = settings(max_examples=int(os.environ.get("REKINDLE_FUZZ_EXAMPLES", "60")), **COMMON)
 
 
 @pytest.fixture(autouse=True)
@@ -380,7 +380,7 @@ def test_the_campaign_covers_what_is_declared(
         leading = dict.fromkeys(coverage.WAYS[way] for way, _ in coverage.missing_ways())
         by_policies = [aim for aim in leading if aim[0] == coverage.BY_POLICIES]
         for aims in _batches([aim for aim in leading if aim not in by_policies], 3):
-            _aimed(partial(_placed, spark, aims=aims), examples=3)
+            _aimed(partial(_placed, spark, aims=aims), examples=4)
         if coverage.missing("policy") or by_policies:
             for placement in ("inline", "spark"):
                 policies = partial(_policies, spark, aims=by_policies, placement=placement)
