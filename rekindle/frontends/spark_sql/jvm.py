@@ -277,7 +277,7 @@ def simple_name(node: JavaObject) -> str:
 
 def full_name(node: JavaObject) -> str:
     """The class name of a Java object, without fetching its class."""
-    return str(_class_names(node._gateway_client)(node))
+    return str(_asked(node, "class", lambda: _class_names(node._gateway_client)(node)))
 
 
 @cache
