@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.jvm import Catalyst
+from rekindle.spark.frames import of_table
 from rekindle.spark.inlet import Inlet
 
 FITTING = [
@@ -44,3 +45,22 @@ def test_rows_of_another_width_do_not(inlet: Inlet, place: int, column: pa.Array
     columns = [*FITTING[:place], column, *FITTING[place + 1 :]]
     with pytest.raises(RekindleError, match="not of the types"):
         inlet.check(pa.table(columns, names=list("abcde")))
+
+
+NESTED = {
+    "lists of rows": (pa.list_(pa.struct([("p", pa.int32())])), [[], None, [{"p": 1}], [None]]),
+    "lists of lists": (pa.list_(pa.list_(pa.int32())), [[[1], None], None, [None], []]),
+    "maps": (pa.map_(pa.string(), pa.list_(pa.int32())), [[], None, [("a", [1])], [("b", None)]]),
+    "rows": (
+        pa.struct([("l", pa.list_(pa.list_(pa.int32())))]),
+        [{"l": []}, {"l": None}, None, {"l": [[1]]}],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_a_part_of_a_nested_column_with_a_null_is_taken(spark: SparkSession, kind: str) -> None:
+    """PySpark itself fails on it."""
+    type_, values = NESTED[kind]
+    part = pa.table({"c0": pa.array(values, type_).slice(1)})
+    assert of_table(spark, part).toArrow().column(0).to_pylist() == values[1:]

@@ -59,11 +59,16 @@ def from_spark(table: pa.Table) -> pa.Table:
 
 
 def to_spark(table: pa.Table) -> pa.Table:
-    """Stored columns as `createDataFrame` takes them."""
+    """Stored columns as `createDataFrame` takes them.
+
+    It fails on parts of nested columns that have a NULL; taken rows begin at offset 0 at every
+    depth.
+    """
     for i, field in enumerate(table.schema):
-        if has_variant(field.type):
-            whole = table.column(i).combine_chunks()
-            # Taken rows begin at offset 0 at every depth.
+        column = table.column(i)
+        is_part = pa.types.is_nested(field.type) and any(chunk.offset for chunk in column.chunks)
+        if is_part or has_variant(field.type):
+            whole = column.combine_chunks()
             table = table.set_column(i, field, _filled(whole.take(pa.array(np.arange(len(whole))))))
     return table
 
