@@ -131,9 +131,11 @@ def converted(type_: pa.DataType, column: Any) -> Any:
     return pc.cast(column, type_, safe=False)
 
 
-def narrowed_product(left: pa.DataType, right: pa.DataType, one: Any, other: Any) -> Any:
+def narrowed_product(
+    left: pa.DataType, right: pa.DataType, result: pa.DataType, one: Any, other: Any
+) -> Any:
     """The product of decimals of fewer digits than their types have; fails on any of more."""
-    return pc.multiply(pc.cast(one, left), pc.cast(other, right))
+    return pc.cast(pc.multiply(pc.cast(one, left), pc.cast(other, right)), result)
 
 
 def rounded(type_: pa.DataType, column: Any) -> Any:

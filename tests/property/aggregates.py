@@ -106,7 +106,8 @@ AGGREGATES: Mapping[str, Form] = {
         f"regr_{name}": Form(f"regr_{name}({{d}}, CAST({{k}} AS DOUBLE))")
         for name in ("slope", "intercept", "r2", "avgx", "avgy", "sxx", "sxy", "syy")
     },
-    "histogram_numeric": Form("histogram_numeric({c}, 100)"),
+    # Equal values from two partitions are two bins.
+    "histogram_numeric": Form("array_distinct(transform(histogram_numeric({c}, 100), b -> b.x))"),
     "try_sum": Form("try_sum({c})"),
     "try_avg": Form("try_avg({c})"),
     "sum of intervals": Form("sum({c})", ("duration", "months")),

@@ -169,8 +169,19 @@ def test_a_prefix_of_an_order_is_sparks(spark: SparkSession, direction: str) -> 
 DIGITS = [(5, 2), (15, 2), (18, 4), (20, 0), (25, 10), (38, 0), (38, 4), (38, 20), (38, 37)]
 
 
-def test_quotients_of_decimals_of_all_sizes_are_sparks(spark: SparkSession) -> None:
-    """Where they are computed at all, they have every digit."""
+@pytest.mark.parametrize(
+    ("sign", "name", "least"),
+    [
+        ("+", "try_add", 1400),
+        ("-", "try_subtract", 1400),
+        ("*", "try_multiply", 1500),
+        ("/", "try_divide", 3000),
+    ],
+)
+def test_arithmetic_of_decimals_of_all_sizes_is_sparks(
+    spark: SparkSession, sign: str, name: str, least: int
+) -> None:
+    """Where results are computed at all, they have every digit, and Spark's type."""
     chance = random.Random(5)
 
     def value(precision: int, scale: int) -> Decimal:
@@ -188,23 +199,24 @@ def test_quotients_of_decimals_of_all_sizes_are_sparks(spark: SparkSession) -> N
     frame = spark.createDataFrame(table)
     inputs = items(frame._jdf.queryExecution().analyzed().output())
     pairs = list(itertools.product(range(len(DIGITS)), repeat=2))
-    divided = frame.selectExpr(*(f"try_divide(x{i}, y{j}) AS q{i}_{j}" for i, j in pairs)).toArrow()
+    results = frame.selectExpr(*(f"{name}(x{i}, y{j}) AS q{i}_{j}" for i, j in pairs)).toArrow()
     computed = 0
     for i, j in pairs:
-        expected = divided.column(f"q{i}_{j}").to_pylist()
-        plan = frame.selectExpr(f"x{i} / y{j} AS q")._jdf.queryExecution().analyzed()
+        expected = results.column(f"q{i}_{j}")
+        plan = frame.selectExpr(f"x{i} {sign} y{j} AS q")._jdf.queryExecution().analyzed()
         compiled = Vectors(inputs).vector(items(plan.projectList())[0].child())
         if compiled is None:
             continue
         for row in range(len(table)):
             part = table.slice(row, 1)
             try:
-                found = compiled(part.columns).to_pylist()
+                found = compiled(part.columns)
             except pa.ArrowInvalid:
                 continue  # Spark is asked then.
             computed += 1
-            assert found == [expected[row]], (DIGITS[i], DIGITS[j])
-    assert computed > 3000
+            assert found.type == expected.type, (DIGITS[i], DIGITS[j])
+            assert found.to_pylist() == [expected[row].as_py()], (DIGITS[i], DIGITS[j])
+    assert computed > least
 
 
 def test_a_product_of_too_many_digits_is_sparks(db: Database) -> None:
