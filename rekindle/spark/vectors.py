@@ -317,8 +317,8 @@ def _of_decimals(
         return None
     if room <= max(left[1], right[1]):
         return None
-    types = [pa.decimal128(min(digits[0], room), digits[1]) for digits in (left, right)]
-    return partial(functions.narrowed_product, *types, pa.decimal128(*result))
+    one, other = (pa.decimal128(min(digits[0], room), digits[1]) for digits in (left, right))
+    return partial(functions.narrowed_product, one, other, pa.decimal128(*result))
 
 
 def _quotient(

@@ -110,6 +110,7 @@ SCALARS = (
     "in a condition",
     "correlated in a condition",
     "nested",
+    "beside an aggregate",
 )
 
 
@@ -173,6 +174,11 @@ def scalar_subquery(draw: Drawing, relations: Sequence[Relation]) -> Query:
         compared = draw.among([">=", "<", "=", "<>"])
         test = f"a.{mine} {compared} {inner}"
         return Query(f"SELECT a.{mine} AS o0 FROM {left.name} a WHERE {test}", columns)
+    if how == "beside an aggregate":
+        calls = f"count(*) AS o1, max(a.{mine}) AS o2, {inner} AS o3"
+        return Query(
+            f"SELECT a.{mine} AS o0, {calls} FROM {left.name} a GROUP BY a.{mine}", columns
+        )
     return Query(f"SELECT a.{mine} AS o0, {inner} AS o1 FROM {left.name} a", columns)
 
 

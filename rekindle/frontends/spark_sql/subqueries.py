@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
+from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
+    JavaObject,
+    items,
+    option,
+    simple_name,
+    without_alias,
+)
 from rekindle.frontends.spark_sql.translated import unsupported
 
 _PLANS = "org.apache.spark.sql.catalyst.plans"
@@ -50,6 +57,8 @@ def without_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObjec
         _collect(expression, found)
     if not found:
         return None
+    if kind == "Aggregate" and (above := _with_results_above(catalyst, plan)) is not None:
+        return _joined(catalyst, above)
     if kind == "Join":
         left, replaced = _beside(catalyst, plan.left(), found)
         condition = catalyst.some(_replace(catalyst, plan.condition().get(), replaced))
@@ -74,6 +83,41 @@ def without_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObjec
             )
             return catalyst.plan("Aggregate")(groups, results, child, plan.hint())
     return None
+
+
+def _with_results_above(catalyst: Catalyst, plan: JavaObject) -> JavaObject | None:
+    """An aggregate whose results have subqueries beside its calls, as a projection of one that has
+    none there: the subquery's row is beside the groups, not beside their rows."""
+    named: list[tuple[JavaObject, JavaObject]] = []
+    for i, key in enumerate(items(plan.groupingExpressions())):
+        is_column = simple_name(key) == "AttributeReference"
+        named.append((key, key if is_column else catalyst.named(key, f"key{i}")))
+
+    def cut(node: JavaObject) -> JavaObject | None:
+        for known, column in named:
+            if known.semanticEquals(node):
+                return column.toAttribute()
+        if simple_name(node) != "AggregateExpression":
+            return None
+        named.append((node, catalyst.named(node, f"measure{len(named)}")))
+        return named[-1][1].toAttribute()
+
+    results = []
+    for result in items(plan.aggregateExpressions()):
+        above = catalyst.transform(without_alias(result), cut)
+        results.append(catalyst.alias(above, result.name(), result.exprId()))
+    found: list[JavaObject] = []
+    for result in results:
+        _collect(result, found)
+    if not found:
+        return None
+    below = catalyst.plan("Aggregate")(
+        plan.groupingExpressions(),
+        catalyst.seq(column for _, column in named),
+        plan.child(),
+        plan.hint(),
+    )
+    return _project(catalyst, results, below)
 
 
 def _collect(expression: JavaObject, found: list[JavaObject]) -> None:
