@@ -1,4 +1,4 @@
-"""Scalar subqueries in the results of an aggregate, beside its calls, inside them and in its keys."""
+"""Scalar subqueries in the results of an aggregate: beside its calls, inside them, in its keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ QUERIES = [
     "SELECT sum(x) AS s, count(*) AS n, max(d) AS m, (SELECT max(k) FROM g) AS c FROM f",
     "SELECT k, count(*) AS n, (SELECT count(*) FROM f) AS c FROM g GROUP BY k",
     "SELECT k + 1 AS e, count(*) + (SELECT sum(x) FROM f) AS c FROM g GROUP BY k + 1",
-    "SELECT k, sum(k * (SELECT count(*) FROM f)) AS s, (SELECT max(x) FROM f) AS m FROM g GROUP BY k",
+    "SELECT k, sum(k * (SELECT count(*) FROM f)) AS s, (SELECT max(x) FROM f) AS m FROM g "
+    "GROUP BY k",
     "SELECT k, count(*) AS n FROM g GROUP BY k HAVING count(*) > (SELECT count(*) FROM f) - 1",
     "SELECT (SELECT max(x) FROM f) AS m, count(*) AS n FROM g GROUP BY (SELECT max(x) FROM f)",
     "SELECT k, grouping(k) AS q, count(*) AS n, (SELECT count(*) FROM f) AS c FROM g "
