@@ -107,7 +107,9 @@ AGGREGATES: Mapping[str, Form] = {
         for name in ("slope", "intercept", "r2", "avgx", "avgy", "sxx", "sxy", "syy")
     },
     # Equal values from two partitions are two bins.
-    "histogram_numeric": Form("array_distinct(transform(histogram_numeric({c}, 100), b -> b.x))"),
+    "histogram_numeric": Form(
+        "array_distinct(transform(histogram_numeric({c}, 100), b -> b.x))", plain=False
+    ),
     "try_sum": Form("try_sum({c})"),
     "try_avg": Form("try_avg({c})"),
     "sum of intervals": Form("sum({c})", ("duration", "months")),

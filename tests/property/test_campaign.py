@@ -127,7 +127,7 @@ def _every_step(spark: SparkSession, data: st.DataObject, aims: Sequence[Aim] = 
                 subject.db.take(course)
                 subject.run(edits)
                 if course == "followed":
-                    check_work(subject.db, edits, subject.copies)
+                    check_work(subject.db, edits, subject.before)
                 subject.check(model)
                 if step == reopen_after:
                     epoch = subject.db.epoch

@@ -60,7 +60,7 @@ def scenario(path: Path, spark: SparkSession) -> None:
             for edit in step:
                 model.apply(edit)
             subject.run(step)
-            check_work(subject.db, step, subject.copies)
+            check_work(subject.db, step, subject.before)
             subject.check(model)
             if number == 2:
                 subject.db.close()
