@@ -7,6 +7,7 @@ the commit log (`log.py`) makes it durable.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -225,6 +226,16 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             }
 
 
+def _declared(data: Mapping[str, Any]) -> dict[int, str]:
+    """The declared types of a table; early databases have the lengths of texts alone."""
+    padded = data.get("padded", ())
+    early = {
+        i: json.dumps(f"{'char' if i in padded else 'varchar'}({most})")
+        for i, most in data.get("lengths", ())
+    }
+    return early | dict(data.get("declared", ()))
+
+
 def entry_from_json(data: Mapping[str, Any]) -> Entry:
     schema = schema_from_json(data["schema"])
     if data["kind"] == "table":
@@ -233,7 +244,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
             schema=schema,
             key=tuple(data["key"]),
             incarnation=data["incarnation"],
-            declared=dict(data.get("declared", ())),
+            declared=_declared(data),
             node=data["node"],
             # Early databases do not say when; 0 refuses no epoch.
             created=data.get("created", 0),

@@ -16,6 +16,7 @@ from rekindle.circuit.nodes import Table
 from rekindle.errors import RowError
 from rekindle.runtime.database import Database
 from rekindle.runtime.lengths import fitted, fitted_column
+from rekindle.runtime.state import TableEntry, entry_from_json, entry_to_json
 from tests.property.oracle import collected
 from tests.spark.helpers import refused, rows
 
@@ -166,6 +167,16 @@ def test_lengths_inside_nested_values_are_sparks(
                     db.sql(f"INSERT INTO t (id, {column}) VALUES (4, {value})")
     finally:
         spark.sql("DROP TABLE spark_n")
+
+
+def test_lengths_of_early_databases_are_read() -> None:
+    schema = Schema((Field("id", "int"), Field("c", "string"), Field("v", "string")))
+    now = entry_to_json(
+        TableEntry("t", schema, (), "", "table-t", 1, {1: '"char(3)"', 2: '"varchar(5)"'})
+    )
+    early = {key: value for key, value in now.items() if key != "declared"}
+    early |= {"lengths": [[1, 3], [2, 5]], "padded": [1]}
+    assert entry_from_json(early) == entry_from_json(now)
 
 
 def test_a_row_with_a_nested_text_that_is_too_long_is_named(db: Database) -> None:
