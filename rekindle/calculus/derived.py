@@ -40,6 +40,7 @@ from rekindle.calculus.terms import (
     OuterJoin,
     Padded,
     PerGroup,
+    Quantiles,
     SemiJoin,
     Source,
     Term,
@@ -263,7 +264,10 @@ def _parts(source: Source, term: Aggregate) -> Iterable[tuple[Term, Sequence[Mea
         yield _grouped(source, term.keys, whole, None), whole
     else:
         for measure in ordered:
-            yield _grouped(source, term.keys, [measure], measure.order), [measure]
+            if not measure.fractions:
+                yield _grouped(source, term.keys, [measure], measure.order), [measure]
+        for order, measures in _alike(m for m in ordered if m.fractions):
+            yield _quantiles(source, term.keys, measures, order), measures
     distinct: dict[tuple[bool, tuple[str, ...]], list[Measure]] = {}
     for measure in term.measures:
         if measure.values is Values.DISTINCT and measure.order is None:
@@ -294,14 +298,48 @@ def _grouped(
         for argument in measure.arguments:
             arguments.append(Column(len(outputs), argument.type, argument.nullable))
             outputs.append((f"argument{len(outputs)}", argument))
-        moved.append(replace(measure, arguments=tuple(arguments), order=None))
-    fields = Schema(tuple(Field(name, key.type, key.nullable) for name, key in keys))
+        moved.append(_over(measure, arguments))
     return PerGroup(
         Map(source, tuple(outputs)),
         tuple(range(len(keys))),
-        Measures(fields, tuple(moved)),
+        Measures(_schema_of(keys), tuple(moved)),
         None if order is None else First(len(keys), 1),
     )
+
+
+def _alike(quantiles: Iterable[Measure]) -> Iterable[tuple[Scalar, list[Measure]]]:
+    """Quantiles of the same values, which are found together, and the order that they are in."""
+    found: dict[tuple[str, ...], tuple[Scalar, list[Measure]]] = {}
+    for measure in quantiles:
+        assert measure.order is not None
+        texts = (measure.order.text, *(argument.text for argument in measure.arguments))
+        found.setdefault(texts, (measure.order, []))[1].append(measure)
+    return found.values()
+
+
+def _quantiles(
+    source: Term, keys: Sequence[Named], measures: Sequence[Measure], order: Scalar
+) -> PerGroup:
+    """Measures that the values at some ranks of a group decide; their arguments are the same."""
+    arguments = ((f"argument{i}", a) for i, a in enumerate(measures[0].arguments))
+    rows = Map(source, (*keys, ("order", order), *arguments))
+    columns = _columns(rows.schema)[len(keys) + 1 :]
+    fractions = tuple(sorted({f for measure in measures for f in measure.fractions}))
+    return PerGroup(
+        rows,
+        tuple(range(len(keys))),
+        Measures(_schema_of(keys), tuple(_over(measure, columns) for measure in measures)),
+        Quantiles(len(keys), columns[0].position, columns[-1].position, fractions),
+    )
+
+
+def _over(measure: Measure, columns: Sequence[Column]) -> Measure:
+    """The measure of a group whose rows have its arguments in columns, and are given in order."""
+    return replace(measure, arguments=tuple(columns), order=None, fractions=())
+
+
+def _schema_of(keys: Sequence[Named]) -> Schema:
+    return Schema(tuple(Field(name, key.type, key.nullable) for name, key in keys))
 
 
 def _over_distinct(source: Source, keys: Sequence[Named], measures: Sequence[Measure]) -> Term:

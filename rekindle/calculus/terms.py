@@ -506,6 +506,10 @@ class Measure:
     values: Values = Values.ALL
     order: Scalar | None = None
     """For `least` and `greatest`: a bigint that is smallest on the rows that decide the result."""
+    fractions: tuple[float, ...] = ()
+    """Of a quantile: how far the values that decide it are on the way from the first row to the
+    last, by `order`, which is the same where the value is. The value is the first argument, and the
+    last is how many rows a row stands for: one, until only some of them are seen."""
 
     @property
     def is_linear(self) -> bool:
@@ -626,7 +630,23 @@ class Onwards:
     rows: int
 
 
-Extent: TypeAlias = First | Near | Onwards
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Only the values at some ranks of a group matter, in the order of the bigint column `column`.
+
+    They are those on either side of the `fractions` of the way from its first row to its last. Rows
+    with a NULL in the column `value` come last and do not count; others that agree in the order
+    agree in the value. The body is given such rows alone, with the number of rows that each stands
+    for in the column `rows`.
+    """
+
+    column: int
+    value: int
+    rows: int
+    fractions: tuple[float, ...]
+
+
+Extent: TypeAlias = First | Near | Onwards | Quantiles
 """Which rows of a group a change makes it necessary to see."""
 
 

@@ -81,6 +81,7 @@ from rekindle.calculus.terms import (
     OuterJoin,
     Padded,
     PerGroup,
+    Quantiles,
     Range,
     SemiJoin,
     Source,
@@ -276,6 +277,7 @@ class _Printer:
             "" if measure.finish is None else f"finish {self.reference(measure.finish)}",
             "distinct" if measure.values is Values.DISTINCT else "",
             self.optional("order", measure.order),
+            f"at {_numbers(measure.fractions)}" if measure.fractions else "",
         )
 
     def generator(self, generator: Generator) -> str:
@@ -311,8 +313,15 @@ def _extent(extent: Extent | None) -> str:
             return f"near {extent.before} {extent.after} {measured} of {extent.column}"
         case Onwards():
             return f"onwards of {extent.column} counted by {extent.rows}"
+        case Quantiles():
+            at = _numbers(extent.fractions)
+            return f"quantiles {at} of {extent.column} {extent.value} counted by {extent.rows}"
         case _:
             assert_never(extent)
+
+
+def _numbers(numbers: Iterable[float]) -> str:
+    return f"({', '.join(map(repr, numbers))})"
 
 
 def _clause(keyword: str, content: str) -> str:
@@ -419,6 +428,9 @@ class _Line:
     def index(self) -> int:
         return int(self.expect(_POSITION, "a column position").group())
 
+    def fraction(self) -> float:
+        return float(self.expect(_NUMBER, "a fraction").group())
+
     def field(self) -> Field:
         name = self.name()
         self.require(":")
@@ -492,8 +504,18 @@ class _Line:
             finish = self.reference()
         values = Values.DISTINCT if self.accept("distinct") else Values.ALL
         order = self.optional("order")
+        fractions = self.parenthesised(self.fraction) if self.accept("at") else ()
         return Measure(
-            name, _FUNCTIONS[function], arguments, type_, nullable, text, finish, values, order
+            name,
+            _FUNCTIONS[function],
+            arguments,
+            type_,
+            nullable,
+            text,
+            finish,
+            values,
+            order,
+            fractions,
         )
 
     def optional(self, keyword: str) -> Scalar | None:
@@ -565,6 +587,13 @@ class _Line:
             self.require("counted")
             self.require("by")
             return Onwards(column, self.index())
+        if self.accept("quantiles"):
+            fractions = self.parenthesised(self.fraction)
+            self.require("of")
+            column, value = self.index(), self.index()
+            self.require("counted")
+            self.require("by")
+            return Quantiles(column, value, self.index(), fractions)
         return None
 
     def key_pair(self) -> tuple[Scalar, Scalar]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from rekindle.calculus.terms import Distance, First, Near, Onwards
+from rekindle.calculus.terms import Distance, First, Near, Onwards, Quantiles
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.nodes import (
     Arrangement,
@@ -211,6 +211,8 @@ def _group_rows(node: Regroup, changed: int, stored: Mapping[str, int]) -> int:
             rows = changed * (2 * node.extent.reach + 1)
         case Near():
             rows = changed * GROUP_ROWS
+        case Quantiles():
+            rows = changed * 2 * len(node.extent.fractions)
         case Onwards():
             # A change at the end, or one at a random place of a single large group?
             rows = changed * GROUP_ROWS if node.keys else whole // 2

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Distance, First, Linearity, Near, Onwards
+from rekindle.calculus.terms import Distance, First, Linearity, Near, Onwards, Quantiles
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.explain_words import branch_words, listed, measure_words, scalar_words
 from rekindle.circuit.nodes import (
@@ -325,6 +325,9 @@ class _Describer:
                         return f"per key: Spark recomputes the rows around a change of {which}"
                     case Onwards():
                         return f"per key: Spark recomputes {which} from the first change on"
+                    case Quantiles(fractions=fractions):
+                        places = ", ".join(f"{f:g}" for f in fractions)
+                        return f"per key: from the values at {places} of {which}, in order"
                 if node.keys:
                     return f"per key: Spark recomputes {which} from its rows"
                 return "recomputed: its one group is all rows"
@@ -363,6 +366,11 @@ class _Describer:
                     return (
                         "not linear, but a row follows from the one before it: the last result "
                         "before a change is kept, and no rows before that are read"
+                    )
+                case Quantiles():
+                    return (
+                        "not linear, but the values at some ranks decide it: the integral is in "
+                        "order and counts its rows, so they are found by binary search"
                     )
         return _WHY[type(node)]
 

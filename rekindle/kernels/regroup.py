@@ -13,6 +13,9 @@ number of the stretch: stretches of one group must not see each other.
 Where a row's result follows from that of the row before, only the rows from a change on are given:
 what they were leaves, and what they become follows from the last result before the change, which
 comes as a row of moment 0.
+
+Where only the values at some ranks of a group matter, only they are given, and each says how many
+rows it stands for.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rekindle.calculus.terms import Distance, First, Near, Onwards
+from rekindle.calculus.terms import Distance, First, Near, Onwards, Quantiles
 from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, integers
 from rekindle.traces.consolidate import consolidate, distinct_keys, key_starts
 from rekindle.traces.first import first_rows
@@ -34,6 +37,7 @@ from rekindle.traces.near import (
     to_the_end,
     values_around,
 )
+from rekindle.traces.ranks import at_fractions
 from rekindle.traces.reader import TraceReader
 
 MOMENT = "_moment"
@@ -42,13 +46,16 @@ MOMENTS = (-1, 1)
 
 
 def touched_groups(
-    change: Any, before: TraceReader, after: TraceReader, extent: First | Near | None = None
+    change: Any,
+    before: TraceReader,
+    after: TraceReader,
+    extent: First | Near | Quantiles | None = None,
 ) -> Any:
     """`_moment` and the columns of every group that an arranged change touches.
 
     `change` holds all the changed rows of its keys. With an extent only some rows of a group are
-    given: its first ones, with those that are level with the last of them, or those near a change;
-    the trace is in that order.
+    given: its first ones, with those that are level with the last of them, those near a change, or
+    those at some ranks; the trace is in that order.
     """
     match extent:
         case None:
@@ -59,6 +66,10 @@ def touched_groups(
             old, new = (first_rows(moment, keys, extent.rows) for moment in (before, after))
         case Near():
             return _stretches(change, before, extent)
+        case Quantiles():
+            keys = distinct_keys(change)
+            old, new = (_standing(moment, keys, extent) for moment in (before, after))
+            return pa.concat_tables([_marked(old, _all(old, -1)), _marked(new, _all(new, 1))])
     return pa.concat_tables([_moment(old, _all(old, -1)), _moment(new, _all(new, 1))])
 
 
@@ -80,6 +91,13 @@ def _stretches(change: Any, before: TraceReader, near: Near) -> Any:
     return pa.concat_tables(
         [_moment(old, -1 - stretches.of_rows(old)), _moment(new, 1 + stretches.of_rows(new))]
     )
+
+
+def _standing(reader: TraceReader, keys: Int64s, quantiles: Quantiles) -> Any:
+    """The rows that decide the quantiles of each key, with how many rows they stand for."""
+    rows, stand_for = at_fractions(reader, keys, quantiles.fractions, f"c{quantiles.value}")
+    place = rows.column_names.index(f"c{quantiles.rows}")
+    return rows.set_column(place, rows.schema.field(place), pa.array(stand_for))
 
 
 def touched_onwards(change: Any, before: TraceReader, kept: TraceReader, onwards: Onwards) -> Any:

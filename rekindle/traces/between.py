@@ -7,7 +7,7 @@ orders may stand for values that differ. Nothing is consolidated: what reads ran
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from rekindle.traces.arrays import Int64s
 
 LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 """The ends of a range that is open."""
+_FEW = 8
+"""So many values are found one by one; of more, each step of the search is for all."""
 
 
 class Slices(NamedTuple):
@@ -55,13 +57,18 @@ def key_bounds(stored: Int64s, keys: Int64s) -> tuple[Int64s, Int64s]:
     return np.searchsorted(stored, keys, "left"), np.searchsorted(stored, keys, "right")
 
 
-def bisect(column: Int64s, low: Int64s, high: Int64s, values: Int64s, side: str) -> Int64s:
+def bisect(
+    column: Int64s, low: Int64s, high: Int64s, values: Int64s, side: Literal["left", "right"]
+) -> Int64s:
     """Where each value belongs among the ascending rows `low` to `high` of the column.
 
     >>> column = np.array([1, 3, 3, 0, 3])
     >>> bisect(column, np.array([0, 3]), np.array([3, 5]), np.array([3, 3]), "left").tolist()
     [1, 4]
     """
+    if len(values) <= _FEW:
+        places = zip(low, high, values, strict=True)
+        return np.array([a + column[a:b].searchsorted(v, side) for a, b, v in places], np.int64)
     low, high = low.copy(), high.copy()
     while (open_ := np.flatnonzero(low < high)).size:
         middle = (low[open_] + high[open_]) // 2

@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,9 +20,10 @@ import pyarrow as pa
 import xxhash
 
 from rekindle.errors import CorruptionError
-from rekindle.traces.arrays import KEY, Int64s
+from rekindle.traces.arrays import KEY, WEIGHT, Int64s, integers
 from rekindle.traces.packed import with_weights
 from rekindle.traces.segment import Segment
+from rekindle.traces.weight_sums import WeightSums
 
 _T = TypeVar("_T")
 
@@ -33,7 +35,7 @@ class Mapped(NamedTuple):
     anywhere: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpenSegment:
     """The rows of a segment, or of an arranged table in memory, and a vector of their keys.
 
@@ -54,6 +56,11 @@ class OpenSegment:
             return cls(table, column.chunk(0).to_numpy(zero_copy_only=True), rows)
         keys = column.to_numpy() if column.num_chunks else np.zeros(0, np.int64)
         return cls(table, keys, rows)
+
+    @cached_property
+    def weights(self) -> WeightSums:
+        """The running sums of the weights."""
+        return WeightSums(integers(self.in_order.column(WEIGHT)))
 
     def of_columns(self, names: Sequence[str]) -> OpenSegment:
         """The same rows with some of their columns."""

@@ -35,6 +35,7 @@ from rekindle.traces.paging import fetch
 from rekindle.traces.partition import ALL_KEYS, KeyRange
 from rekindle.traces.run_view import (
     Beyond,
+    Held,
     Match,
     Reached,
     RunView,
@@ -118,6 +119,18 @@ class TraceReader:
         for view in self._views:
             found += view.sizes(keys)
         return found
+
+    def weights(self, keys: Int64s) -> Int64s:
+        """How many rows there are of each sorted key: the sum of their weights, in all runs."""
+        found = np.zeros(len(keys), dtype=np.int64)
+        for view in self._views:
+            found += view.weights(keys)
+        return found
+
+    def held(self, keys: Int64s) -> Iterator[Held]:
+        """Where the rows of each sorted key are, in all segments of all runs."""
+        for view in self._views:
+            yield from view.held(keys)
 
     def between(self, keys: Int64s, low: Int64s, high: Int64s) -> Any:
         """The arranged rows of an ordered trace in intervals of its order, each of a sorted key.

@@ -44,6 +44,21 @@ class Beyond(NamedTuple):
     """For each place with more of them, the order of the furthest row given."""
 
 
+class Held(NamedTuple):
+    """Where the rows of some of the keys asked for are in a segment."""
+
+    opened: OpenSegment
+    asked: slice
+    """Which of the keys they are."""
+    begin: Int64s
+    end: Int64s
+
+    @property
+    def weight_before(self) -> Int64s:
+        """The sum of the weights of all rows before those of each key."""
+        return self.opened.weights.before(self.begin)
+
+
 Reached = tuple[OpenSegment, int, int]
 """A segment, and the first of the keys that it may hold, and the one after the last."""
 
@@ -112,29 +127,39 @@ class RunView:
 
     def preceding(self, keys: Int64s, orders: Int64s, limit: int) -> Iterator[Beyond]:
         """At most `limit` rows of each key right before an order, in an ordered run."""
-        for opened, start, end in self.reached(keys):
+        for opened, asked, first, last in self.held(keys):
             order = integers(opened.table.column(IDENTITY[0]))
-            first, last = key_bounds(opened.keys, keys[start:end])
-            right = bisect(order, first, last, orders[start:end], "left")
+            right = bisect(order, first, last, orders[asked], "left")
             left = np.maximum(first, right - limit)
-            yield _beyond(opened, start, left, right, left > first, left, len(keys))
+            yield _beyond(opened, asked, left, right, left > first, left, len(keys))
 
     def following(self, keys: Int64s, orders: Int64s, limit: int) -> Iterator[Beyond]:
         """At most `limit` rows of each key right after an order, in an ordered run."""
-        for opened, start, end in self.reached(keys):
+        for opened, asked, first, last in self.held(keys):
             order = integers(opened.table.column(IDENTITY[0]))
-            first, last = key_bounds(opened.keys, keys[start:end])
-            left = bisect(order, first, last, orders[start:end], "right")
+            left = bisect(order, first, last, orders[asked], "right")
             right = np.minimum(last, left + limit)
-            yield _beyond(opened, start, left, right, right < last, right - 1, len(keys))
+            yield _beyond(opened, asked, left, right, right < last, right - 1, len(keys))
 
     def sizes(self, keys: Int64s) -> Int64s:
         """How many rows the run has of each sorted key."""
         found = np.zeros(len(keys), dtype=np.int64)
-        for opened, start, end in self.reached(keys):
-            first, last = key_bounds(opened.keys, keys[start:end])
-            found[start:end] = last - first
+        for held in self.held(keys):
+            found[held.asked] = held.end - held.begin
         return found
+
+    def weights(self, keys: Int64s) -> Int64s:
+        """The sum of the weights of the rows that the run has of each sorted key."""
+        found = np.zeros(len(keys), dtype=np.int64)
+        for held in self.held(keys):
+            found[held.asked] = held.opened.weights.before(held.end) - held.weight_before
+        return found
+
+    def held(self, keys: Int64s) -> Iterator[Held]:
+        """Where the rows of each sorted key are, segment by segment."""
+        for opened, start, end in self.reached(keys):
+            asked = slice(start, end)
+            yield Held(opened, asked, *key_bounds(opened.keys, keys[asked]))
 
     def within(self, keys: Int64s, low: Int64s, high: Int64s) -> Iterator[Slices]:
         """For each of the sorted keys its rows from `low` to `high`, in the order of the trace."""
@@ -206,7 +231,7 @@ def all_slices(views: Iterable[RunView], low: int, high: int) -> list[Any]:
 
 def _beyond(
     opened: OpenSegment,
-    start: int,
+    asked: slice,
     left: Int64s,
     right: Int64s,
     more: Booleans,
@@ -217,10 +242,10 @@ def _beyond(
     weight = integers(opened.table.column(WEIGHT))
     row = ranges(left, right - left)
     everywhere = np.zeros(places, dtype=bool)
-    everywhere[start : start + len(left)] = more
+    everywhere[asked] = more
     reached = np.zeros(places, dtype=np.int64)
-    reached[start : start + len(left)] = order[np.where(more, furthest, 0)]
-    probe = np.repeat(np.arange(start, start + len(left)), right - left)
+    reached[asked] = order[np.where(more, furthest, 0)]
+    probe = np.repeat(np.arange(asked.start, asked.stop), right - left)
     return Beyond(probe, order[row], weight[row], everywhere, reached)
 
 

@@ -28,6 +28,7 @@ from rekindle.calculus.terms import (
     Near,
     Onwards,
     PerGroup,
+    Quantiles,
     Source,
     Term,
     UnionAll,
@@ -262,11 +263,23 @@ def test_an_error_says_where_and_what(text: str, message: str) -> None:
         Near(0, 2, 5, Distance.ROWS),
         Near(2, 0, 1, Distance.VALUES),
         Onwards(1, 4),
+        Quantiles(1, 2, 3, (0.0, 0.25, 1e-09)),
     ],
 )
 def test_the_extent_of_a_group_parses_back(extent: Extent | None) -> None:
     body = Measures(Schema.of(x="int"), (Measure("n", AggregateFunction.COUNT, (), "bigint"),))
     term = PerGroup(T1, (0,), body, extent)
+    assert parse(to_text(term)) == term
+
+
+def test_the_fractions_of_a_quantile_parse_back() -> None:
+    """Beside another measure: both are lists."""
+    order = Column(0, "bigint")
+    measures = tuple(
+        Measure(name, AggregateFunction.OTHER, (order,), "double", order=order, fractions=fractions)
+        for name, fractions in (("m", (0.5,)), ("p", (0.25, 1.0)), ("q", ()))
+    )
+    term = Aggregate(T1, (), measures)
     assert parse(to_text(term)) == term
 
 

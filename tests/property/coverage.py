@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from rekindle.calculus.terms import Distance, First, Near, Onwards
+from rekindle.calculus.terms import Distance, First, Near, Onwards, Quantiles
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.explain_nodes import Strategy, strategy_of
 from rekindle.circuit.nodes import (
@@ -60,6 +60,7 @@ WAYS: Mapping[Way, tuple[str, str]] = {
     ("Regroup", "rows near a change"): ("frame", "ROWS around"),
     ("Regroup", "values near a change"): ("frame", "RANGE peers"),
     ("Regroup", "from a change on"): ("window function", "rank"),
+    ("Regroup", "values at ranks"): ("aggregate", "percentile"),
     ("Regroup", "touched groups"): ("frame", "whole"),
     ("Regroup", "recomputed"): ("partition", "all rows"),
     ("Variable", "source"): ("recursion", "follows a table"),
@@ -164,6 +165,8 @@ def way_of(node: Node, circuit: Circuit) -> str:
                     return "values near a change"
                 case Onwards():
                     return "from a change on"
+                case Quantiles():
+                    return "values at ranks"
             recomputed = strategy_of(node) is Strategy.RECOMPUTED
             return "recomputed" if recomputed else "touched groups"
     if type(node).__name__ in ("Table", "Constant", "Variable"):

@@ -21,11 +21,12 @@ def pairs(db: Database) -> Database:
 
 
 WHOLE = [
-    "SELECT percentile(a, 0.5) AS m FROM t",
+    "SELECT mode(a, true) AS m FROM t",
     "SELECT a, percent_rank() OVER (ORDER BY a) AS r FROM t",
 ]
 KEYED = [
-    "SELECT a, percentile(b, 0.5) AS m FROM t GROUP BY a",
+    "SELECT a, mode(b, true) AS m FROM t GROUP BY a",
+    "SELECT percentile(a, 0.5) AS m FROM t",
     "SELECT a, rank() OVER (PARTITION BY a ORDER BY b) AS r FROM t",
     "SELECT a, rank() OVER (ORDER BY a) AS r FROM t",
     "SELECT max(a) AS m FROM t",

@@ -4,7 +4,8 @@ Spark computes a declarative aggregate in a buffer and a last expression over th
 linear ones keep only the last expression: the ring value maintained under inserts and deletes is
 turned into Spark's buffer, and Spark's own `evaluateExpression` makes the result, so NULLs,
 rounding and ANSI errors are Spark's. Minima and maxima read the first row of their group in an
-ordered trace; every other aggregate is computed by Spark from the rows of the touched groups.
+ordered trace, and percentiles those at the ranks that decide them; every other aggregate is
+computed by Spark from the rows of the touched groups.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from rekindle.algebra.ring_sums import StoredSum
-from rekindle.calculus.scalars import Scalar
+from rekindle.calculus.scalars import Literal, Scalar
 from rekindle.calculus.terms import AggregateFunction, Measure, Values
 from rekindle.errors import UndeterminedError
 from rekindle.frontends.spark_sql.bodies import aggregate
@@ -31,7 +32,7 @@ from rekindle.frontends.spark_sql.jvm import (
     simple_name,
     type_of,
 )
-from rekindle.frontends.spark_sql.ordering import nulls_last, prefix
+from rekindle.frontends.spark_sql.ordering import has_exact_prefix, nulls_last, prefix
 from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum, carried
 from rekindle.frontends.spark_sql.scalars import scalar
 
@@ -99,6 +100,8 @@ def whole_of(
         return _picked(translator, call, inputs, name, keys)
     order = None
     meaning = AggregateFunction.OTHER
+    if _is_quantile(call):
+        return _quantile(translator, call, inputs, name)
     if kind in EXTREMES:
         meaning, direction = EXTREMES[kind]
         by = _filtered(translator, call, items(function.children())[-1])
@@ -220,6 +223,45 @@ def _opaque(
         finish=finish,
         values=_values(call) if order is None and not by_spark else Values.ALL,
         order=order,
+    )
+
+
+def _is_quantile(call: JavaObject) -> bool:
+    """Is this the percentile of values, each as often as it is there, that 64 bits tell apart?"""
+    function = call.aggregateFunction()
+    if simple_name(function) != "Percentile" or call.isDistinct():
+        return False
+    once = function.frequencyExpression()
+    return bool(once.foldable()) and once.eval(None) == 1 and has_exact_prefix(function.child())
+
+
+def _quantile(
+    translator: Translator, call: JavaObject, inputs: Sequence[JavaObject], name: str
+) -> Measure:
+    """A percentile by the ranks that decide it, of rows that say how many rows they stand for."""
+    catalyst = translator.catalyst
+    function = call.aggregateFunction()
+    value = _filtered(translator, call, function.child())
+    direction = "Descending" if function.reverse() else "Ascending"
+    order = prefix(catalyst, nulls_last(catalyst, value, direction))
+    given = [catalyst.attribute("value", type_of(value)), catalyst.attribute("rows", "bigint")]
+    moved = function.withNewChildren(
+        catalyst.seq([given[0], function.percentageExpression(), given[1]])
+    )
+    finish = aggregate(catalyst, catalyst.call(moved), given)
+    fractions = function.percentageExpression().eval(None)
+    return Measure(
+        name=name,
+        function=AggregateFunction.OTHER,
+        arguments=(translator.scalar(value, inputs), Literal(1, "bigint")),
+        type=type_of(function),
+        nullable=True,
+        text=finish.text,
+        finish=finish,
+        order=translator.scalar(order, inputs),
+        fractions=(
+            (fractions,) if isinstance(fractions, float) else tuple(fractions.toDoubleArray())
+        ),
     )
 
 

@@ -41,6 +41,16 @@ _PEERS = ("Rank", "DenseRank", "PercentRank", "CumeDist")
 """Ranking functions that give level rows the same value."""
 _PICKING = ("First", "Last", "NthValue", "CollectList", "AnyValue", "ListAgg")
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_IN_64_BITS = (
+    "ByteType",
+    "ShortType",
+    "IntegerType",
+    "LongType",
+    "FloatType",
+    "DoubleType",
+    "YearMonthIntervalType",
+    "DayTimeIntervalType",
+)
 _UNSIGNED = ("StringType", "BinaryType", "FloatType", "DoubleType")
 
 
@@ -81,6 +91,14 @@ def _is_rounded(data_type: JavaObject) -> bool:
     if simple_name(data_type) != "DecimalType":
         return False
     return bool(data_type.precision() > 18 >= data_type.precision() - data_type.scale())
+
+
+def has_exact_prefix(expression: JavaObject) -> bool:
+    """Do values of this type that share a prefix compare as equal? A NULL may share one."""
+    data_type = expression.dataType()
+    if simple_name(data_type) == "DecimalType":
+        return bool(data_type.precision() <= 18)
+    return simple_name(data_type) in _IN_64_BITS
 
 
 def _begins(data_type: JavaObject) -> bool:
