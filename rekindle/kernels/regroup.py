@@ -61,15 +61,22 @@ def touched_groups(
         case None:
             old, _ = before.probe(distinct_keys(change))
             new = consolidate(pa.concat_tables([old, change]), before.layout)
-        case First():
-            keys = distinct_keys(change)
-            old, new = (first_rows(moment, keys, extent.rows) for moment in (before, after))
+            return pa.concat_tables([_moment(old, _all(old, -1)), _moment(new, _all(new, 1))])
         case Near():
             return _stretches(change, before, extent)
+        case First() | Quantiles():
+            return deciding_rows(distinct_keys(change), before, after, extent)
+
+
+def deciding_rows(
+    keys: Int64s, before: TraceReader, after: TraceReader, extent: First | Quantiles
+) -> Any:
+    """The same for groups that are given by their keys, sorted and distinct."""
+    match extent:
+        case First():
+            old, new = (first_rows(moment, keys, extent.rows) for moment in (before, after))
         case Quantiles():
-            keys = distinct_keys(change)
             old, new = (_standing(moment, keys, extent) for moment in (before, after))
-            return pa.concat_tables([_marked(old, _all(old, -1)), _marked(new, _all(new, 1))])
     return pa.concat_tables([_moment(old, _all(old, -1)), _moment(new, _all(new, 1))])
 
 
@@ -95,9 +102,8 @@ def _stretches(change: Any, before: TraceReader, near: Near) -> Any:
 
 def _standing(reader: TraceReader, keys: Int64s, quantiles: Quantiles) -> Any:
     """The rows that decide the quantiles of each key, with how many rows they stand for."""
-    rows, stand_for = at_fractions(reader, keys, quantiles.fractions, f"c{quantiles.value}")
-    place = rows.column_names.index(f"c{quantiles.rows}")
-    return rows.set_column(place, rows.schema.field(place), pa.array(stand_for))
+    rows, stands_for = at_fractions(reader, keys, quantiles.fractions, f"c{quantiles.value}")
+    return _with(_with(rows, f"c{quantiles.rows}", stands_for), WEIGHT, _all(rows, 1))
 
 
 def touched_onwards(change: Any, before: TraceReader, kept: TraceReader, onwards: Onwards) -> Any:
@@ -167,11 +173,15 @@ def _marked(rows: Any, moments: Int64s) -> Any:
     return pa.table([pa.array(moments), *columns], names=[MOMENT, *names])
 
 
-def _all(rows: Any, moment: int) -> Int64s:
-    return np.full(len(rows), moment, dtype=np.int64)
+def _all(rows: Any, number: int) -> Int64s:
+    return np.full(len(rows), number, dtype=np.int64)
 
 
 def _negated(rows: Any) -> Any:
-    place = rows.column_names.index(WEIGHT)
-    weights = pa.array(-integers(rows.column(WEIGHT)))
-    return rows.set_column(place, rows.schema.field(place), weights)
+    return _with(rows, WEIGHT, -integers(rows.column(WEIGHT)))
+
+
+def _with(rows: Any, name: str, column: Int64s) -> Any:
+    """The rows with another column of that name."""
+    place = rows.column_names.index(name)
+    return rows.set_column(place, rows.schema.field(place), pa.array(column))

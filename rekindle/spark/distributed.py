@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.bodies import Measures
-from rekindle.calculus.terms import Near, Onwards
+from rekindle.calculus.terms import First, Near, Onwards, Quantiles
 from rekindle.circuit.circuit import Scope
 from rekindle.circuit.nodes import (
     Arrangement,
@@ -52,7 +52,13 @@ from rekindle.kernels.aggregate import (
     empty_buffers,
     state_change,
 )
-from rekindle.kernels.regroup import MOMENT, group_schema, touched_groups, touched_onwards
+from rekindle.kernels.regroup import (
+    MOMENT,
+    deciding_rows,
+    group_schema,
+    touched_groups,
+    touched_onwards,
+)
 from rekindle.kernels.settle import (
     distinct_at_every_stamp,
     from_until,
@@ -456,6 +462,10 @@ class DistributedStep:
             old = TraceReader.of_trace(before, store, key_range)
             new = TraceReader.of_trace(after, store, key_range)
             changes = TraceReader.of_trace(written, store, key_range)
+            if isinstance(extent, First | Quantiles):
+                for keys in changes.keys(CHANGE_ROWS):
+                    yield deciding_rows(keys, old, new, extent)
+                return
             for table in changes.scan_keys(CHANGE_ROWS):
                 if stamps:
                     yield groups_at_every_stamp(table, old, stamps)

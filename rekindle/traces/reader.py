@@ -25,6 +25,7 @@ from rekindle.traces.between import Slices
 from rekindle.traces.consolidate import (
     Identity,
     consolidate,
+    distinct_keys,
     key_starts,
     segment_starts,
     sorted_identity,
@@ -221,6 +222,17 @@ class TraceReader:
             tail = table.slice(cut_at)
         if tail is not None:
             yield tail
+
+    def keys(self, rows: int = SCAN_ROWS) -> Iterator[Int64s]:
+        """The keys that rows have, ascending and each once, so many rows at a time or fewer."""
+        last: int | None = None
+        for table in self.of_columns(()).scan(rows):
+            keys = distinct_keys(table)
+            # Rows of one run may be divided between two tables.
+            keys = keys[1:] if keys[0] == last else keys
+            if len(keys):
+                yield keys
+                last = int(keys[-1])
 
     def _gather(self, pieces: list[Any]) -> Any:
         if not pieces:

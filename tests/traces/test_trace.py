@@ -35,11 +35,16 @@ def check_reader(reader: TraceReader, model: dict[int, int], rows: list[int]) ->
     for size in (3, 1000):
         tables = list(reader.scan(size))
         assert as_dict(pa.concat_tables([LAYOUT.empty(), *tables])) == model
+        stored = [key for keys in reader.keys(size) for key in keys.tolist()]
+        assert stored == sorted({key_of(row) for row in model})
     narrow = reader.of_columns(["c2"]).whole()
     assert narrow.column_names == [*LAYOUT.schema.names[:-3], "c2"]
     weights_of = zip(*(narrow.column(n).to_pylist() for n in ("c2", "_weight")), strict=True)
     assert dict(weights_of) == model
     keys = sorted_keys(rows)
+    assert reader.weights(keys).tolist() == [
+        sum(weight for row, weight in model.items() if key_of(row) == key) for key in keys.tolist()
+    ]
     table, probe = reader.probe(keys)
     wanted = set(keys.tolist())
     assert as_dict(table) == {r: w for r, w in model.items() if key_of(r) in wanted}
