@@ -111,13 +111,20 @@ class Catalyst:
         They are switched off in a copy of the session, made for each plan: it sees the settings
         that the user's session has now.
         """
+        name = "spark.sql.optimizer.excludedRules"
+        rules = ",".join(filter(None, [self.session.conf().get(name, ""), *_EXCLUDED]))
+        return self._in_copy(analysed, {name: rules}).queryExecution().optimizedPlan()
+
+    def with_settings(self, frame: DataFrame, settings: Mapping[str, str]) -> DataFrame:
+        """The same query in a copy of the session that has some other settings."""
+        analysed = frame._jdf.queryExecution().analyzed()
+        return DataFrame(self._in_copy(analysed, settings), self.spark)
+
+    def _in_copy(self, analysed: JavaObject, settings: Mapping[str, str]) -> JavaObject:
         session = self.session.cloneSession()
-        given = session.conf().get("spark.sql.optimizer.excludedRules", "")
-        session.conf().set(
-            "spark.sql.optimizer.excludedRules", ",".join(filter(None, [given, *_EXCLUDED]))
-        )
-        dataset = self.module("org.apache.spark.sql.classic.Dataset").ofRows(session, analysed)
-        return dataset.queryExecution().optimizedPlan()
+        for name, value in settings.items():
+            session.conf().set(name, value)
+        return self.module("org.apache.spark.sql.classic.Dataset").ofRows(session, analysed)
 
     def data_type(self, ddl: str) -> JavaObject:
         """The Catalyst type that a type text names."""
