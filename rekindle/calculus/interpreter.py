@@ -339,6 +339,7 @@ _COMPONENTS: Mapping[AggregateFunction, Callable[..., tuple[Any, ...]]] = {
     AggregateFunction.AVERAGE: lambda x: (1, x),
     AggregateFunction.MOMENTS: lambda x: (1, x, x * x),
     AggregateFunction.COMOMENTS: lambda x, y: (1, x, y, x * x, x * y, y * y),
+    AggregateFunction.HIGHER_MOMENTS: lambda x: (1, x, x**2, x**3, x**4),
     AggregateFunction.ALL: lambda x: (1, int(x)),
     AggregateFunction.ANY: lambda x: (1, int(x)),
 }
@@ -350,6 +351,7 @@ _WIDTHS: Mapping[AggregateFunction, int] = {
     AggregateFunction.AVERAGE: 2,
     AggregateFunction.MOMENTS: 3,
     AggregateFunction.COMOMENTS: 6,
+    AggregateFunction.HIGHER_MOMENTS: 5,
     AggregateFunction.ALL: 2,
     AggregateFunction.ANY: 2,
 }

@@ -460,6 +460,7 @@ class AggregateFunction(enum.Enum):
     AVERAGE = "average"
     MOMENTS = "moments"
     COMOMENTS = "comoments"
+    HIGHER_MOMENTS = "higher_moments"
     ALL = "all"
     ANY = "any"
     POLYNOMIALS = "polynomials"

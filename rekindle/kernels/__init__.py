@@ -20,6 +20,7 @@ from rekindle.kernels.aggregate import (
 )
 from rekindle.kernels.arrange import arrange
 from rekindle.kernels.distinct import distinct_change
+from rekindle.kernels.higher_moments import HigherMoments
 from rekindle.kernels.join import ChangeSide, Meeting, join_batches, join_change
 from rekindle.kernels.moments import Comoments, Moments
 from rekindle.kernels.spans import Span
@@ -47,6 +48,7 @@ __all__ = [
     "CountNonNull",
     "CountRows",
     "Extreme",
+    "HigherMoments",
     "Meeting",
     "Moments",
     "Overflow",

@@ -29,6 +29,7 @@ from rekindle.traces.exact_double import (
     of_products,
     scaled,
     specials,
+    two_product,
 )
 from rekindle.traces.values import Columns, ValueColumns, Weight
 
@@ -59,11 +60,11 @@ class Moments:
 
     def buffers(self, values: Sequence[Columns]) -> list[Any]:
         count = integers(values[0][0])
-        x = _sum(values[1][0], count)
+        x = sum_of(values[1][0], count)
         return [
             pa.array(count.astype(np.float64)),
             pa.array(x.mean),
-            pa.array(_spread(values[2][0], x, count)),
+            pa.array(spread(values[2][0], x, count)),
         ]
 
 
@@ -98,17 +99,17 @@ class Comoments:
 
     def buffers(self, values: Sequence[Columns]) -> list[Any]:
         count = integers(values[0][0])
-        x, y = _sum(values[1][0], count), _sum(values[2][0], count)
+        x, y = sum_of(values[1][0], count), sum_of(values[2][0], count)
         products = (
             _central_product(values[3][0], x, y, count),
-            _spread(values[4][0], x, count),
-            _spread(values[5][0], y, count),
+            spread(values[4][0], x, count),
+            spread(values[5][0], y, count),
         )
         numbers = (count.astype(np.float64), x.mean, y.mean, *products)
         return [pa.array(number) for number in numbers]
 
 
-class _Sum(NamedTuple):
+class Sum(NamedTuple):
     """An exact sum, the two doubles nearest to it, and the mean; NaN or inf where it has none."""
 
     exact: Any
@@ -117,24 +118,24 @@ class _Sum(NamedTuple):
     mean: Doubles
 
 
-def _sum(exact: Any, count: Int64s) -> _Sum:
+def sum_of(exact: Any, count: Int64s) -> Sum:
     head, rest = nearest(exact)
     with np.errstate(all="ignore"):
         mean = np.where(count == 0, 0.0, head / np.maximum(count, 1))
     if specials(exact) is not None:
         mean = np.where(np.isfinite(mean), mean, np.nan)
-    return _Sum(exact, head, rest, mean)
+    return Sum(exact, head, rest, mean)
 
 
-def _central_product(products: Any, x: _Sum, y: _Sum, count: Int64s) -> Doubles:
+def _central_product(products: Any, x: Sum, y: Sum, count: Int64s) -> Doubles:
     """Σ(x-x̄)(y-ȳ): in doubled precision, or by exact shifting where that cancels too much."""
     with np.errstate(all="ignore"):
         number = np.maximum(count, 1).astype(np.float64)
         head, rest = nearest(products)
-        square, square_rest = _two_product(x.head, y.head)
+        square, square_rest = two_product(x.head, y.head)
         square_rest += x.head * y.rest + x.rest * y.head
         quotient = square / number
-        back, back_rest = _two_product(quotient, number)
+        back, back_rest = two_product(quotient, number)
         quotient_rest = (square - back - back_rest + square_rest) / number
         difference = head - quotient
         # The rounding error of that difference, by Knuth's exact sum.
@@ -151,7 +152,7 @@ def _central_product(products: Any, x: _Sum, y: _Sum, count: Int64s) -> Doubles:
     return result
 
 
-def _shifted_product(products: Any, x: _Sum, y: _Sum, count: Int64s, chosen: Int64s) -> Doubles:
+def _shifted_product(products: Any, x: Sum, y: Sum, count: Int64s, chosen: Int64s) -> Doubles:
     rows, count = len(chosen), count[chosen]
     x_sums, y_sums = take(x.exact, chosen), take(y.exact, chosen)
     x_point, y_point = x.mean[chosen], y.mean[chosen]
@@ -173,20 +174,6 @@ def _shifted_product(products: Any, x: _Sum, y: _Sum, count: Int64s, chosen: Int
         return nearest(shifted)[0] - x_offset * y_offset / count
 
 
-def _spread(squares: Any, x: _Sum, count: Int64s) -> Doubles:
+def spread(squares: Any, x: Sum, count: Int64s) -> Doubles:
     """Σ(x-x̄)², never below zero; NaN stays NaN."""
     return np.maximum(_central_product(squares, x, x, count), 0.0)
-
-
-def _two_product(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
-    """a * b and its rounding error, by Dekker's splitting; NaN where a part overflows."""
-    product = a * b
-    (a_high, a_low), (b_high, b_low) = (_split(factor) for factor in (a, b))
-    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
-    return product, error
-
-
-def _split(x: Doubles) -> tuple[Doubles, Doubles]:
-    scaled_up = x * 134217729.0
-    high = scaled_up - (scaled_up - x)
-    return high, x - high

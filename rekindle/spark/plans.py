@@ -34,6 +34,7 @@ from rekindle.kernels.accumulators import (
 )
 from rekindle.kernels.aggregate import aggregate_layout
 from rekindle.kernels.extremes import Extremes
+from rekindle.kernels.higher_moments import HigherMoments
 from rekindle.kernels.join import ChangeSide, Meeting
 from rekindle.kernels.moments import Comoments, Moments
 from rekindle.kernels.polynomials import SumPolynomials
@@ -108,6 +109,8 @@ def _accumulator(measure: Measure, inputs: tuple[str, ...]) -> Accumulator:
             return Moments(inputs)
         case AggregateFunction.COMOMENTS:
             return Comoments(inputs)
+        case AggregateFunction.HIGHER_MOMENTS:
+            return HigherMoments(inputs)
         case AggregateFunction.ALL:
             return BooleanExtreme(inputs, Extreme.LEAST)
         case AggregateFunction.ANY:

@@ -37,6 +37,8 @@ _NAN, _PLUS_INFINITY, _MINUS_INFINITY = 0, 2, 4  # each with a carry place above
 _FIRST = 8
 _LOWEST_EXPONENT = -72 * _BITS  # below the last bit of a product of two subnormals
 PLACES = 168
+_HIGHEST_POWER = (PLACES - _FIRST - 4) * _BITS + _LOWEST_EXPONENT
+_LOWEST_POWER = _LOWEST_EXPONENT + 8 * _BITS
 _DENSE_LIMIT = 2**22
 _DIGITS_FOR_TWO_DOUBLES = 5
 _ALIGNED_DIGITS = 4
@@ -96,6 +98,10 @@ class ExactDouble:
         """Each x * y times its weight; exact, so it neither overflows nor underflows."""
         return (collect(len(x), of_products(x, y, weights)),)
 
+    def lift_power(self, x: Doubles, power: int, weights: Int64s) -> Columns:
+        """Each x to the power of 3 or 4 times its weight; exact within the range of the places."""
+        return (collect(len(x), of_powers(x, power, weights)),)
+
     def to_json(self) -> dict[str, Any]:
         return {"kind": "exact_double", "name": self.name}
 
@@ -127,6 +133,29 @@ def of_products(x: Doubles, y: Doubles, weights: Int64s) -> list[Terms]:
         return terms
     with np.errstate(invalid="ignore", over="ignore"):
         return [*terms, *_specials(np.where(finite, 0.0, x * y), weights)]
+
+
+def of_powers(x: Doubles, power: int, weights: Int64s) -> list[Terms]:
+    """x ** 3 or x ** 4 times the weight, row by row, from the two doubles that are x ** 2.
+
+    What is too small for the lowest place is zero, and what is too large for the highest is NaN:
+    both are a thousand binary places beyond the range of doubles.
+    """
+    check_weights(weights)
+    fraction, exponents = np.frexp(np.where(np.isfinite(x), x, 0.0))
+    exponent = power * exponents.astype(np.int64)
+    high, low = two_product(fraction, fraction)
+    factors = [(fraction, high), (fraction, low)]
+    if power == 4:
+        factors = [(high, high), (high, low), (high, low), (low, low)]
+    large = ~np.isfinite(x) | (exponent > _HIGHEST_POWER)
+    row = np.flatnonzero(~large & (exponent > _LOWEST_POWER))
+    terms = []
+    for factor in factors:
+        (a, a_exponent), (b, b_exponent) = (_decompose(part[row]) for part in factor)
+        places = exponent[row] + a_exponent + b_exponent
+        terms += _products(row, a, b, places, weights[row])
+    return [*terms, *_specials(np.where(large, np.nan, 0.0), weights)]
 
 
 def of_sums(x: Matrix, weights: Int64s, starts: Int64s) -> list[Terms]:
@@ -167,13 +196,18 @@ def of_sums(x: Matrix, weights: Int64s, starts: Int64s) -> list[Terms]:
 
 
 def scaled(terms: Terms, factor: Doubles, weight: int) -> list[Terms]:
-    """Finite sums times the finite `factor[row]` times a small `weight`."""
-    mantissa, exponent = _decompose(factor)
-    position = (terms.place - _FIRST) * _BITS + _LOWEST_EXPONENT
-    weights = np.full(len(terms.row), weight, dtype=np.int64)
-    return _products(
-        terms.row, terms.digit, mantissa[terms.row], position + exponent[terms.row], weights
-    )
+    """Finite sums times the finite `factor[row]` times a small `weight`.
+
+    What falls below the lowest place is left out.
+    """
+    mantissa, exponents = _decompose(factor)
+    row, digit = terms.row, terms.digit
+    exponent = (terms.place - _FIRST) * _BITS + _LOWEST_EXPONENT + exponents[row]
+    if (exponent < _LOWEST_EXPONENT).any():
+        kept = exponent >= _LOWEST_EXPONENT
+        row, digit, exponent = row[kept], digit[kept], exponent[kept]
+    weights = np.full(len(row), weight, dtype=np.int64)
+    return _products(row, digit, mantissa[row], exponent, weights)
 
 
 def collect(rows: int, terms: Iterable[Terms]) -> Any:
@@ -276,6 +310,20 @@ def _lists(offsets: Any, packed: Int64s) -> Any:
 
 def _exponents(values: Int64s) -> Any:
     return np.clip(values, -10_000, 10_000).astype(np.int32)
+
+
+def two_product(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
+    """a * b and its rounding error, by Dekker's splitting; NaN where a part overflows."""
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = (_split(factor) for factor in (a, b))
+    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    return product, error
+
+
+def _split(x: Doubles) -> tuple[Doubles, Doubles]:
+    scaled_up = x * 134217729.0
+    high = scaled_up - (scaled_up - x)
+    return high, x - high
 
 
 def _two_sum(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:

@@ -100,10 +100,10 @@ AGGREGATES: Mapping[str, Form] = {
     "bit_and": Form("bit_and({c})", ("integer", "integer-payload")),
     "bit_or": Form("bit_or({c})", ("integer", "integer-payload")),
     "bit_xor": Form("bit_xor({c})", ("integer", "integer-payload")),
-    "skewness": Form("skewness({d})"),
-    "kurtosis": Form("kurtosis({d})"),
+    "skewness": _followed("skewness({d})"),
+    "kurtosis": _followed("kurtosis({d})"),
     **{
-        f"regr_{name}": Form(f"regr_{name}({{d}}, CAST({{k}} AS DOUBLE))")
+        f"regr_{name}": _followed(f"regr_{name}({{d}}, CAST({{k}} AS DOUBLE))")
         for name in ("slope", "intercept", "r2", "avgx", "avgy", "sxx", "sxy", "syy")
     },
     # Equal values from two partitions are two bins.

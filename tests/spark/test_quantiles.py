@@ -53,7 +53,7 @@ def test_percentiles_are_those_of_spark(db: Database, type_: str) -> None:
 @pytest.mark.parametrize("placement", ["inline", "spark"])
 def test_groups_lose_their_values_and_come_back(db: Database, placement: str) -> None:
     db.place(placement)
-    _follow(db, "double", STEPS)
+    _follow(db, "double", STEPS if placement == "inline" else STEPS[1:5])
 
 
 def _follow(db: Database, type_: str, steps: Sequence[str]) -> None:

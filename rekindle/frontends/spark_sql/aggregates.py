@@ -34,7 +34,7 @@ from rekindle.frontends.spark_sql.jvm import (
 )
 from rekindle.frontends.spark_sql.ordering import has_exact_prefix, nulls_last, prefix
 from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum, carried
-from rekindle.frontends.spark_sql.scalars import scalar
+from rekindle.frontends.spark_sql.scalars import CatalystScalar, scalar
 
 if TYPE_CHECKING:
     from rekindle.frontends.spark_sql.translate import Translator
@@ -52,6 +52,13 @@ LINEAR = {
     "CovPopulation": AggregateFunction.COMOMENTS,
     "CovSample": AggregateFunction.COMOMENTS,
     "Corr": AggregateFunction.COMOMENTS,
+    "RegrReplacement": AggregateFunction.MOMENTS,
+    "RegrSXY": AggregateFunction.COMOMENTS,
+    "RegrR2": AggregateFunction.COMOMENTS,
+    "RegrSlope": AggregateFunction.COMOMENTS,
+    "RegrIntercept": AggregateFunction.COMOMENTS,
+    "Skewness": AggregateFunction.HIGHER_MOMENTS,
+    "Kurtosis": AggregateFunction.HIGHER_MOMENTS,
 }
 """Spark's class of an aggregate, and the linear function behind it."""
 
@@ -62,6 +69,9 @@ EXTREMES = {
     "MaxBy": (AggregateFunction.GREATEST, "Descending"),
 }
 """Aggregates that the first row of the group decides, in the order of their last argument."""
+
+LINES = ("RegrSlope", "RegrIntercept")
+"""Aggregates of y and x, in this order, from the moments of x and y."""
 
 PICKING = ("First", "Last", "AnyValue")
 """Aggregates that take any row of the group unless something else makes them deterministic."""
@@ -130,8 +140,9 @@ def _linear(
     if option(call.filter()) is not None and not children:
         children = [catalyst.literal("1")]
     children = [_filtered(translator, call, _told_apart(catalyst, call, c)) for c in children]
-    buffers = items(function.aggBufferAttributes())
-    finish = scalar(catalyst, function.evaluateExpression(), buffers)
+    if kind in LINES:
+        children.reverse()
+    finish = _finish(catalyst, function)
     booleans = {"Min": AggregateFunction.ALL, "Max": AggregateFunction.ANY}
     return Measure(
         name=name,
@@ -143,6 +154,19 @@ def _linear(
         finish=finish,
         values=_values(call),
     )
+
+
+def _finish(catalyst: Catalyst, function: JavaObject) -> CatalystScalar:
+    """Spark's last step, from its buffers."""
+    buffers = items(function.aggBufferAttributes())
+    result = function.evaluateExpression()
+    if simple_name(function) in LINES:
+        # Of those of a covariance and a variance of the same x: the first two are the same.
+        count, x_average, y_average, product, same_count, same_average, square = buffers
+        same = {id_of(same_count): count, id_of(same_average): x_average}
+        result = catalyst.rebased(result, same)
+        buffers = [count, x_average, y_average, product, square]
+    return scalar(catalyst, result, buffers)
 
 
 def _told_apart(catalyst: Catalyst, call: JavaObject, argument: JavaObject) -> JavaObject:
@@ -321,7 +345,7 @@ def row_count(catalyst: Catalyst) -> Measure:
     """count(*)."""
     module = catalyst.class_(f"{_AGGREGATES}.Count")
     function = module(catalyst.seq([catalyst.literal("1")]))
-    finish = scalar(catalyst, function.evaluateExpression(), items(function.aggBufferAttributes()))
+    finish = _finish(catalyst, function)
     return Measure(
         name="count",
         function=AggregateFunction.COUNT,

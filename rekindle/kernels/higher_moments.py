@@ -1,0 +1,111 @@
+"""Moments of third and fourth order: skewness and kurtosis.
+
+Kept are the exact sums n, Σx, Σx², Σx³, Σx⁴, linear in the input. Spark's buffers are the mean and
+central moments. The sums are shifted by the rounded mean c, exactly, one degree after the other:
+
+    Tₖ = Σ(x-c)ᵏ = Σⱼ (k over j) (-c)ᵏ⁻ʲ Σxʲ                                (exact)
+    Σ(x-x̄)³ = T₃ - 3δT₂ + 2nδ³,   Σ(x-x̄)⁴ = T₄ - 4δT₃ + 6δ²T₂ - 3nδ⁴     with δ = T₁/n, tiny
+
+Groups with a NaN or an infinity among their values have NaN moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rekindle.kernels.accumulators import counted, doubles, valid_rows
+from rekindle.kernels.moments import spread, sum_of
+from rekindle.traces.arrays import Doubles, Int64s, integers, take
+from rekindle.traces.exact_double import (
+    ExactDouble,
+    collect,
+    entries,
+    nearest,
+    of_doubles,
+    scaled,
+    specials,
+)
+from rekindle.traces.values import Columns, ValueColumns, Weight
+
+_EXACT = ExactDouble("")
+_SMALLEST = 2.0**-500
+"""A mean below is not worth shifting by: third powers are below the range of doubles."""
+
+
+@dataclass(frozen=True, slots=True)
+class HigherMoments:
+    """Buffers: n, avg, m2, m3, m4, all double; 0 for a group without non-NULL inputs."""
+
+    inputs: tuple[str, ...]
+
+    @property
+    def buffer_types(self) -> tuple[Any, ...]:
+        return (pa.float64(),) * 5
+
+    def values(self, prefix: str) -> tuple[ValueColumns, ...]:
+        sums = (ExactDouble(f"{prefix}_{name}") for name in ("x", "xx", "xxx", "xxxx"))
+        return (Weight(f"{prefix}_count"), *sums)
+
+    def lift(self, inputs: Sequence[Any], weights: Int64s) -> list[Columns]:
+        count = counted(valid_rows(inputs), weights)
+        x = doubles(inputs[0])
+        return [
+            (pa.array(count),),
+            _EXACT.lift(x, count),
+            _EXACT.lift_product(x, x, count),
+            _EXACT.lift_power(x, 3, count),
+            _EXACT.lift_power(x, 4, count),
+        ]
+
+    def buffers(self, values: Sequence[Columns]) -> list[Any]:
+        count = integers(values[0][0])
+        sums = [columns[0] for columns in values[1:]]
+        x = sum_of(sums[0], count)
+        moments = (spread(sums[1], x, count), *(_central(sums[:k], x.mean, count) for k in (3, 4)))
+        return [pa.array(number) for number in (count.astype(np.float64), x.mean, *moments)]
+
+
+def _central(sums: Sequence[Any], mean: Doubles, count: Int64s) -> Doubles:
+    """Σ(x-x̄)ᵏ from the sums of the first k powers of x; k is 3 or 4."""
+    defined = count > 1
+    for total in sums:
+        special = specials(total)
+        if special is not None:
+            defined &= special == 0.0
+    found = np.where(count > 1, np.nan, 0.0)
+    rows = np.flatnonzero(defined)
+    if not len(rows):
+        return found
+    count = count[rows]
+    first, second, third, *fourth = _shifted([take(s, rows) for s in sums], mean[rows], count)
+    with np.errstate(all="ignore"):
+        offset = first / count
+        found[rows] = (
+            fourth[0] - 4 * offset * third + 6 * offset**2 * second - 3 * count * offset**4
+            if fourth
+            else third - 3 * offset * second + 2 * count * offset**3
+        )
+    return found
+
+
+def _shifted(sums: Sequence[Any], mean: Doubles, count: Int64s) -> list[Doubles]:
+    """Σ(x-c)ᵏ for every degree k of the finite sums, exact but for the last rounding."""
+    rows = len(count)
+    point = np.where(np.abs(mean) < _SMALLEST, 0.0, mean)
+    # Element j is the sum of the j-th powers times the power of -c that brings it to the degree.
+    raised = [collect(rows, of_doubles(np.ones(rows), count))]
+    found = []
+    for degree, total in enumerate(sums, start=1):
+        raised = [collect(rows, scaled(entries(part), point, -1)) for part in raised] + [total]
+        terms = [
+            part._replace(digit=part.digit * comb(degree, j))
+            for j, part in enumerate(map(entries, raised))
+        ]
+        found.append(nearest(collect(rows, terms))[0])
+    return found
