@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from rekindle.errors import RekindleError
+from rekindle.kernels.regroup import touched_groups
 from rekindle.runtime.database import Database
+from rekindle.spark import inline
 from tests.property.oracle import Bag, bag, collected, weighted
 
 __all__ = ["bag", "collected", "contents", "refused", "rows", "weighted"]
@@ -35,6 +39,19 @@ def refused(db: Database, kind: type[RekindleError], *words: str) -> Iterator[No
     assert db.epoch == epoch
     assert [*db.tables, *db.views] == names
     assert contents(db) == before
+
+
+def rows_of_groups_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows of touched groups every later step in the driver reads, node by node."""
+    read: list[int] = []
+
+    def counted(*given: Any) -> pa.Table:
+        rows = touched_groups(*given)
+        read.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(inline, "touched_groups", counted)
+    return read
 
 
 def strays(db: Database) -> list[str]:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pyarrow as pa
 import pytest
 
-from rekindle.kernels.regroup import touched_groups
 from rekindle.runtime.database import Database
-from rekindle.spark import inline
-from tests.spark.helpers import collected
+from tests.spark.helpers import collected, rows_of_groups_read
 
 VALUES = {
     "boolean": ["true", "false"],
@@ -105,7 +100,7 @@ def test_a_large_group_is_not_read(
     db.sql("CREATE TABLE t (k INT, x INT)")
     db.sql("INSERT INTO t SELECT 1, id FROM range(5000)")
     db.create_view("v", query)
-    read = _rows_read(monkeypatch)
+    read = rows_of_groups_read(monkeypatch)
     for statement in ("INSERT INTO t VALUES (1, -7)", "DELETE FROM t WHERE x = -7"):
         read.clear()
         db.sql(statement)
@@ -119,20 +114,7 @@ def test_a_small_group_beside_a_large_one_is_read_alone(
     db.sql("CREATE TABLE t (k INT, x INT)")
     db.sql("INSERT INTO t SELECT IF(id < 3, 1, 2), id FROM range(5000)")
     db.create_view("v", "SELECT k, mode(x, true) AS m FROM t GROUP BY k")
-    read = _rows_read(monkeypatch)
+    read = rows_of_groups_read(monkeypatch)
     db.sql("INSERT INTO t VALUES (1, -7)")
     assert read == [3 + 4]
     _agree(db, ["v"])
-
-
-def _rows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows of touched groups every later step reads, node by node."""
-    read: list[int] = []
-
-    def counted(*given: Any) -> pa.Table:
-        rows = touched_groups(*given)
-        read.append(len(rows))
-        return rows
-
-    monkeypatch.setattr(inline, "touched_groups", counted)
-    return read

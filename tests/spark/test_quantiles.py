@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from rekindle.calculus.terms import Quantiles
 from rekindle.circuit.nodes import Regroup
 from rekindle.errors import EvaluationError
-from rekindle.kernels.regroup import touched_groups
 from rekindle.runtime.database import Database
-from rekindle.spark import inline
-from tests.spark.helpers import collected
+from tests.spark.helpers import collected, rows_of_groups_read
 
 VALUES = {
     "tinyint": ["-128", "0", "127", "5", "5"],
@@ -85,14 +82,7 @@ def test_a_large_group_is_not_read(
     db.sql("INSERT INTO t SELECT 1, id FROM range(5000)")
     by = " GROUP BY k" if keys else ""
     db.create_view("v", f"SELECT {keys}median(x) AS m, percentile(x, 0.99) AS p FROM t{by}")
-    read: list[int] = []
-
-    def counted(*given: Any) -> pa.Table:
-        rows = touched_groups(*given)
-        read.append(len(rows))
-        return rows
-
-    monkeypatch.setattr(inline, "touched_groups", counted)
+    read = rows_of_groups_read(monkeypatch)
     for statement in ("INSERT INTO t VALUES (1, -7)", "DELETE FROM t WHERE x = -7"):
         read.clear()
         db.sql(statement)
