@@ -26,7 +26,8 @@ class Form:
 
     `is_followed` says that it needs no more than a bounded part of a group without a key. A `plain`
     one is a call that FILTER can follow. One that is `alone` is the only one of its query: Spark
-    fails on several DISTINCTs, or one with a FILTER, where any has an order.
+    fails on several DISTINCTs, or one with a FILTER, where any has an order; and beside one that
+    needs all rows of a group the others are computed from them too.
     """
 
     text: str
@@ -80,6 +81,7 @@ AGGREGATES: Mapping[str, Form] = {
     "percentile_cont": Form("percentile_cont(0.25) WITHIN GROUP (ORDER BY {c})"),
     "percentile_disc": Form("percentile_disc(0.25) WITHIN GROUP (ORDER BY {c} DESC)"),
     "median": Form("median({c})"),
+    "median alone": Form("median({c})", ("integer", "float"), is_followed=True, alone=True),
     "mode": Form("mode({c}, true)", LEVEL),
     "mode within group": Form("mode() WITHIN GROUP (ORDER BY {c} DESC)", LEVEL),
     "listagg": Form("listagg({c}, ',') WITHIN GROUP (ORDER BY {c})", ("string",), alone=True),

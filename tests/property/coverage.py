@@ -60,7 +60,7 @@ WAYS: Mapping[Way, tuple[str, str]] = {
     ("Regroup", "rows near a change"): ("frame", "ROWS around"),
     ("Regroup", "values near a change"): ("frame", "RANGE peers"),
     ("Regroup", "from a change on"): ("window function", "rank"),
-    ("Regroup", "values at ranks"): ("aggregate", "percentile"),
+    ("Regroup", "values at ranks"): ("aggregate", "median alone"),
     ("Regroup", "touched groups"): ("frame", "whole"),
     ("Regroup", "recomputed"): ("partition", "all rows"),
     ("Variable", "source"): ("recursion", "follows a table"),
