@@ -452,7 +452,7 @@ class AggregateFunction(enum.Enum):
 
     The `finish` of `polynomials` says which (`calculus.polynomials`); it is a vector of sums.
     The last three are not: `least` and `greatest` depend on the first rows of the group in the
-    order of the measure's `order`, `other` on all of them.
+    order of the measure's `order`, `other` on those at its `fractions`, or on all of them.
     """
 
     COUNT = "count"
@@ -506,7 +506,8 @@ class Measure:
     finish: object = None
     values: Values = Values.ALL
     order: Scalar | None = None
-    """For `least` and `greatest`: a bigint that is smallest on the rows that decide the result."""
+    """For `least` and `greatest`: a bigint that is smallest on the rows that decide the result; of
+    a quantile one that ascends with its values."""
     fractions: tuple[float, ...] = ()
     """Of a quantile: how far the values that decide it are on the way from the first row to the
     last, by `order`, which is the same where the value is. The value is the first argument, and the

@@ -67,35 +67,34 @@ class HigherMoments:
         count = integers(values[0][0])
         sums = [columns[0] for columns in values[1:]]
         x = sum_of(sums[0], count)
-        moments = (spread(sums[1], x, count), *(_central(sums[:k], x.mean, count) for k in (3, 4)))
+        moments = (spread(sums[1], x, count), *_central(sums, x.mean, count))
         return [pa.array(number) for number in (count.astype(np.float64), x.mean, *moments)]
 
 
-def _central(sums: Sequence[Any], mean: Doubles, count: Int64s) -> Doubles:
-    """Σ(x-x̄)ᵏ from the sums of the first k powers of x; k is 3 or 4."""
+def _central(sums: Sequence[Any], mean: Doubles, count: Int64s) -> tuple[Doubles, Doubles]:
+    """Σ(x-x̄)³ and Σ(x-x̄)⁴ from the sums of the first four powers of x."""
     defined = count > 1
-    for total in sums:
+    for total in sums[:-1]:
         special = specials(total)
         if special is not None:
             defined &= special == 0.0
-    found = np.where(count > 1, np.nan, 0.0)
+    third, fourth = np.where(count > 1, np.nan, 0.0), np.where(count > 1, np.nan, 0.0)
     rows = np.flatnonzero(defined)
-    if not len(rows):
-        return found
-    count = count[rows]
-    first, second, third, *fourth = _shifted([take(s, rows) for s in sums], mean[rows], count)
-    with np.errstate(all="ignore"):
-        offset = first / count
-        found[rows] = (
-            fourth[0] - 4 * offset * third + 6 * offset**2 * second - 3 * count * offset**4
-            if fourth
-            else third - 3 * offset * second + 2 * count * offset**3
-        )
-    return found
+    if len(rows):
+        count = count[rows]
+        t1, t2, t3, t4 = _shifted([take(total, rows) for total in sums], mean[rows], count)
+        with np.errstate(all="ignore"):
+            offset = t1 / count
+            third[rows] = t3 - 3 * offset * t2 + 2 * count * offset**3
+            fourth[rows] = t4 - 4 * offset * t3 + 6 * offset**2 * t2 - 3 * count * offset**4
+    return third, fourth
 
 
 def _shifted(sums: Sequence[Any], mean: Doubles, count: Int64s) -> list[Doubles]:
-    """Σ(x-c)ᵏ for every degree k of the finite sums, exact but for the last rounding."""
+    """Σ(x-c)ᵏ for every degree k of the sums, exact but for the last rounding.
+
+    Only the last of them may be NaN, since only that one is never scaled.
+    """
     rows = len(count)
     point = np.where(np.abs(mean) < _SMALLEST, 0.0, mean)
     # Element j is the sum of the j-th powers times the power of -c that brings it to the degree.

@@ -60,7 +60,7 @@ class OpenSegment:
     @cached_property
     def weights(self) -> WeightSums:
         """The running sums of the weights."""
-        return WeightSums(integers(self.in_order.column(WEIGHT)))
+        return WeightSums(*(integers(t.column(WEIGHT)) for t in (self.in_order, self.table)))
 
     def of_columns(self, names: Sequence[str]) -> OpenSegment:
         """The same rows with some of their columns."""

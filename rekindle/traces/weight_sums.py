@@ -20,8 +20,9 @@ class WeightSums:
     [0, 3, 7]
     """
 
-    def __init__(self, weights: Int64s) -> None:
-        self._weights = weights
+    def __init__(self, weights: Int64s, anywhere: Int64s | None = None) -> None:
+        """Of weights read once in order; `anywhere` are the same, for single blocks."""
+        self._weights = weights if anywhere is None else anywhere
         starts = np.arange(0, len(weights), _BLOCK)
         sums = np.add.reduceat(weights, starts) if len(weights) else weights
         self._blocks = np.append(0, np.cumsum(sums))

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+import rekindle
 from rekindle.calculus.terms import Quantiles
 from rekindle.circuit.nodes import Regroup
 from rekindle.errors import EvaluationError
@@ -130,3 +133,23 @@ def test_a_frequency_below_zero_is_sparks_error(db: Database) -> None:
     with pytest.raises(EvaluationError):
         db.sql("INSERT INTO t VALUES (-1, 5)")
     assert db.table("t").count() == 0
+
+
+def test_a_median_inside_a_recursion_is_of_all_its_rows(db: Database) -> None:
+    """There groups come and go with the iterations, and have no ranks to be found at."""
+    db.sql("CREATE TABLE start (n INT, v DOUBLE)")
+    db.sql("CREATE TABLE edge (a INT, b INT)")
+
+    def flowing(reached: DataFrame) -> DataFrame:
+        into = reached.join(db.table("edge"), reached.n == F.col("a")).groupBy("b")
+        return db.table("start").union(into.agg(F.median("v").alias("v")))
+
+    db.create_view("v", rekindle.fixpoint(db.table("start"), flowing, iterations=20))
+    for statement in (
+        "INSERT INTO start VALUES (1, 4), (2, 6), (3, 9)",
+        "INSERT INTO edge VALUES (1, 4), (2, 4), (3, 4), (4, 5), (4, 6), (5, 6)",
+        "DELETE FROM start WHERE n = 3",
+        "DELETE FROM edge WHERE a = 2",
+    ):
+        db.sql(statement)
+        db.check("v")
