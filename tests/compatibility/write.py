@@ -1,0 +1,179 @@
+"""Writes the database that stands for a stored form: one of each kind of thing that is kept.
+
+    python -m tests.compatibility.write NAME
+
+makes `databases/NAME.tar.gz` with the code as it is. Run it once whenever a stored form changes,
+before the change, or after it under a new name, and never again for a name that is there: the point
+is that these bytes were written by code that is gone.
+
+Functions are pickled by value, since they stand in `__main__`; such bytes are those of one minor
+version of Python, which is written down beside the database.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import tarfile
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+
+from pyspark.sql import functions as F
+from pyspark.sql.functions import udf
+
+import rekindle
+from rekindle.runtime.database import Database
+
+DATABASES = Path(__file__).parent / "databases"
+
+TABLES = [
+    "CREATE TABLE items (id BIGINT, name STRING, price DECIMAL(10,2), weight DOUBLE, "
+    "PRIMARY KEY (id))",
+    "CREATE TABLE sales (item BIGINT, shop STRING, n INT, at TIMESTAMP, tags ARRAY<STRING>)",
+    "CREATE TABLE edges (a INT, b INT)",
+    "CREATE TABLE codes (id INT, code VARCHAR(6), place STRUCT<x: INT, y: STRING>)",
+]
+VIEWS = {
+    "joined": "SELECT s.shop, i.name, s.n, i.price * s.n AS paid "
+    "FROM sales s JOIN items i ON s.item = i.id",
+    "padded": "SELECT i.id, s.shop FROM items i LEFT JOIN sales s ON s.item = i.id AND s.n > 1",
+    "totals": "SELECT shop, count(*) AS c, sum(n) AS n, avg(n) AS mean, min(at) AS first, "
+    "max(n) AS most, stddev(n) AS spread, percentile(n, 0.5) AS middle FROM sales GROUP BY shop",
+    "busiest": "SELECT shop, n FROM totals ORDER BY n DESC, shop LIMIT 2",
+    "ranked": "SELECT shop, n, row_number() OVER (PARTITION BY shop ORDER BY n, item) AS r, "
+    "sum(n) OVER (PARTITION BY shop ORDER BY at ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS near "
+    "FROM sales",
+    "names": "SELECT DISTINCT upper(name) AS name FROM items",
+    "unsold": "SELECT id FROM items WHERE NOT EXISTS (SELECT 1 FROM sales WHERE item = items.id)",
+    "tagged": "SELECT item, t FROM sales LATERAL VIEW explode(tags) AS t",
+    "hours": "SELECT date_trunc('HOUR', at) AS hour, hour(at) AS h, count(*) AS c "
+    "FROM sales GROUP BY 1, 2",
+    "places": "SELECT place.y AS y, max_by(code, id) AS code FROM codes GROUP BY place.y",
+}
+POLICIES = {
+    "weighed": ("view_tree", "SELECT s.shop, count(*) AS c, sum(s.n * i.id) AS w "
+                "FROM sales s JOIN items i ON s.item = i.id GROUP BY s.shop"),
+    "triangles": ("higher_order", "SELECT count(*) AS c FROM edges x JOIN edges y ON x.b = y.a "
+                  "JOIN edges z ON y.b = z.a AND z.b = x.a"),
+}  # fmt: skip
+PYTHON = ("shouted", "spans")
+"""The views that need a Python function of the database."""
+MODEL = "trend"
+
+
+def shout(text: str | None) -> str | None:
+    """A function of a user's."""
+    return None if text is None else text.upper() + "!"
+
+
+class Spans:
+    """A ring of a user's: pairs of numbers, added one by one."""
+
+    zero = (0, 0)
+
+    def add(self, one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+        return one[0] + other[0], one[1] + other[1]
+
+    def negate(self, one: tuple[int, int]) -> tuple[int, int]:
+        return -one[0], -one[1]
+
+
+def build(db: Database) -> None:
+    """Create everything there is to keep, and change it in a few epochs."""
+    for statement in TABLES:
+        db.sql(statement)
+    step(db, 0)
+    for name, query in VIEWS.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    for name, (policy, query) in POLICIES.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} OPTIONS (policy = '{policy}') AS {query}")
+    db.sql(
+        "CREATE MATERIALIZED VIEW listed OPTIONS (representation = 'factorised') AS "
+        "SELECT s.shop, i.name, i.id FROM sales s JOIN items i ON s.item = i.id"
+    )
+    db.datalog("path(x, y) :- edges(x, y).  path(x, z) :- path(x, y), edges(y, z).")
+    edges = db.table("edges")
+    db.create_view(
+        "reached",
+        rekindle.fixpoint(
+            edges.where("a = 1").select("b").distinct(),
+            lambda known: known.union(
+                known.alias("k").join(edges, F.col("k.b") == edges.a).select(edges.b)
+            ).distinct(),
+        ),
+    )
+    sales = db.table("sales")
+    db.create_view("frame", sales.where("n > 1").groupBy("shop").agg(F.sum("n").alias("n")))
+    db.create_view("shouted", db.table("items").select("id", udf(shout)("name").alias("loud")))
+    spans = rekindle.ring_sum(Spans(), lambda n: (n, n * n), "bigint", lambda s: s[1] - s[0])
+    db.create_view("spans", sales.groupBy("shop").agg(spans("n").alias("span")))
+    db.create_model(
+        MODEL,
+        "SELECT i.weight AS w, s.n AS n, s.shop AS shop FROM sales s JOIN items i ON s.item = i.id",
+        label="n",
+        features=["w", "shop"],
+    )
+    for number in range(1, 5):
+        step(db, number)
+
+
+def step(db: Database, number: int) -> None:
+    """One transaction on all tables: new rows, and changes of what the one before brought."""
+    first = 10 * number
+    with db.transaction() as tx:
+        tx.insert(
+            "items",
+            [(first + i, f"item {first + i}", Decimal(first + i) / 2, i / 3) for i in range(6)],
+        )
+        tx.insert("edges", [(number + i, number + i + 1) for i in range(3)] + [(number + 2, 1)])
+        tx.insert("codes", [(first, f"c{first}", {"x": first, "y": "p"}), (first + 1, None, None)])
+    for i in range(6):
+        shop = "'north'" if i % 2 else ("NULL" if i == 4 else "'south'")
+        db.sql(
+            f"INSERT INTO sales VALUES ({first + i % 4}, {shop}, {i + number}, "
+            f"TIMESTAMP '2026-01-0{number + 1} 0{i}:30:00', array('t{i}', 't{number}'))"
+        )
+    if number:
+        with db.transaction() as tx:
+            tx.upsert("items", [(first - 10, "renewed", Decimal("0.05"), None)])
+            tx.delete("edges", [(number - 1 + 2, 1)])
+        db.sql(f"DELETE FROM sales WHERE item = {first - 9}")
+        db.sql(f"UPDATE sales SET n = n + 1 WHERE item = {first - 8}")
+
+
+def contents(db: Database) -> dict[str, list[str]]:
+    """Every table and view as sorted texts of its rows."""
+    return {
+        name: sorted(str(tuple(row)) for row in db.table(name).collect())
+        for name in [*db.tables, *db.views]
+    }
+
+
+def main(name: str) -> None:
+    target = DATABASES / f"{name}.tar.gz"
+    if target.exists():
+        raise SystemExit(f"{target} is there already: choose another name")
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "warehouse"
+        with rekindle.connect(str(path)) as db:
+            build(db)
+            for view in db.views:
+                db.check(view)
+            found = {
+                "python": ".".join(platform.python_version_tuple()[:2]),
+                "spark": db.spark.version,
+                "epoch": db.epoch,
+                "contents": contents(db),
+                "changes": {view: db.changes(view).count() for view in VIEWS},
+            }
+        (path / "expected.json").write_text(json.dumps(found, indent=1))
+        DATABASES.mkdir(exist_ok=True)
+        with tarfile.open(target, "w:gz") as tar:
+            tar.add(path, arcname="warehouse")
+    print(f"{target}: {target.stat().st_size:,} bytes, epoch {found['epoch']}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
