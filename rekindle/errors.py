@@ -52,6 +52,14 @@ class ConstraintError(RekindleError):
     """A change that breaks a key, or deletes rows that are not there."""
 
 
+class ConflictError(ConstraintError):
+    """A change of rows that another transaction has changed since this one began."""
+
+
+class TransactionTimeoutError(RekindleError):
+    """A transaction that was not committed within the time it was given; it is rolled back."""
+
+
 class StatementError(RekindleError):
     """SQL text that cannot be parsed, or that this database does not run."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
 from types import TracebackType
+from typing import Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -20,6 +22,7 @@ from rekindle.circuit.nodes import Table
 from rekindle.errors import (
     CheckError,
     ClosedError,
+    ConflictError,
     ConstraintError,
     CorruptionError,
     DefinitionError,
@@ -37,7 +40,7 @@ from rekindle.runtime.creating import Creating, Definition, Wanted
 from rekindle.runtime.datalog import Datalog
 from rekindle.runtime.definitions import Definitions, mentioned
 from rekindle.runtime.dml import Statements
-from rekindle.runtime.engine import Engine, Incremental, LastStep, table_node
+from rekindle.runtime.engine import Engine, Incremental, LastStep, altered, table_node
 from rekindle.runtime.explaining import explained
 from rekindle.runtime.factorised import LISTING, Factorised, expanded, is_factorised
 from rekindle.runtime.feeding import Feeding
@@ -46,6 +49,7 @@ from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.models import Model, model_spec, with_categories
 from rekindle.runtime.recursion import LIMIT
+from rekindle.runtime.sessions import Sessions
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
@@ -63,8 +67,26 @@ from rekindle.spark.types import (
     struct_of,
 )
 from rekindle.traces.arrays import KEY, integers
-from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store
+
+RETRIES = 3
+"""How often a statement by itself is tried beside others, before it is run while they wait."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _alone(
+    method: Callable[Concatenate[Database, P], R],
+) -> Callable[Concatenate[Database, P], R]:
+    """The method, beside which nothing is committed or defined."""
+
+    @wraps(method)
+    def call(self: Database, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._engine.turn:
+            return method(self, *args, **kwargs)
+
+    return call
 
 
 class Database:
@@ -118,7 +140,8 @@ class Database:
                 lambda: self._engine.state,
                 lambda plan: self._query(plan, None, None),
             )
-            self._transaction: Transaction | None = None
+            self._sessions = Sessions()
+            self._threads = threading.local()
             self._writable = writable
             self._closed = False
             self._restore()
@@ -151,6 +174,7 @@ class Database:
 
     # ---- definitions -----------------------------------------------------------------------
 
+    @_alone
     def create_table(
         self, name: str, schema: T.StructType | str, primary_key: Sequence[str] = ()
     ) -> None:
@@ -201,6 +225,7 @@ class Database:
         table = Table(name, schema_of(T.StructType(fields)), key, secrets.token_hex(8))
         return TableEntry(name, table.schema, key, table.incarnation, table.id, 0, declared)
 
+    @_alone
     def add_columns(self, name: str, columns: T.StructType | str) -> None:
         """Give a table more columns, which are NULL in the rows that it has.
 
@@ -212,7 +237,7 @@ class Database:
             raise DefinitionError(
                 f"'{name}' is a view", hint="use ALTER MATERIALIZED VIEW ... AS with a new query"
             )
-        if self._transaction is not None:
+        if self._sessions.transaction is not None:
             raise StatementError(
                 f"'{name}' cannot get columns while a transaction is open", hint="end it first"
             )
@@ -230,6 +255,7 @@ class Database:
         self._leaves.remove(old.name)
         self._leaves.add(old.name, self._declared(entry))
 
+    @_alone
     def create_view(
         self,
         name: str,
@@ -255,6 +281,7 @@ class Database:
         entry = self._creating.create(name, definition, wanted)
         self._leaves.add(name, struct_of(entry.schema))
 
+    @_alone
     def create_model(
         self,
         name: str,
@@ -310,6 +337,7 @@ class Database:
             )
         return Model(name, entry.model, lambda: self.table(name))
 
+    @_alone
     def datalog(self, program: str, *, iterations: int = LIMIT) -> list[str]:
         """Create a view for each relation that the rules of a Datalog program define, in one epoch.
 
@@ -326,6 +354,7 @@ class Database:
     def _has_function(self, name: str) -> bool:
         return bool(self.spark.catalog.functionExists(name))
 
+    @_alone
     def replace_view(
         self,
         name: str,
@@ -355,6 +384,7 @@ class Database:
         """Drop a view that no other view reads, and free its state."""
         self._drop(name, ViewEntry)
 
+    @_alone
     def _drop(self, name: str, kind: type[Entry]) -> None:
         self._check_writable()
         entry = self._unread(name, kind, "dropped")
@@ -382,24 +412,57 @@ class Database:
 
     # ---- changes ---------------------------------------------------------------------------
 
-    def transaction(self) -> Transaction:
-        """Begin a transaction; it commits at the end of its `with` block."""
+    def transaction(self, *, timeout: float | None = None) -> Transaction:
+        """Begin a transaction of this thread or asyncio task; it commits at the end of its block.
+
+        It reads the database as of now, and its own changes. With a `timeout` in seconds it is
+        rolled back when it is not committed by then.
+        """
         self._check_writable()
-        if self._transaction is not None:
+        if timeout is not None and not timeout > 0:
+            raise StatementError(f"the timeout of a transaction must be above 0, not {timeout}")
+        if self._sessions.transaction is not None:
             raise StatementError(
-                "a transaction is already open", hint="end it before you begin another"
+                "a transaction is already open in this thread or task",
+                hint="end it before you begin another",
             )
-        self._transaction = Transaction(
-            self._engine, self._statements.encode_by_name, self._end_transaction
-        )
-        return self._transaction
+        transaction = self._transaction_of_one(timeout)
+        self._sessions.begin(transaction)
+        return transaction
 
-    def joined_transaction(self) -> AbstractContextManager[Transaction]:
-        """The open transaction, which goes on after the block, or one for the block alone."""
-        return self.transaction() if self._transaction is None else nullcontext(self._transaction)
+    def _transaction_of_one(self, timeout: float | None = None) -> Transaction:
+        return Transaction(self._engine, self._statements.encode_by_name, self._run_within, timeout)
 
-    def _end_transaction(self) -> None:
-        self._transaction = None
+    def _run_within(self, transaction: Transaction, statement: str) -> DataFrame:
+        with self._sessions.within(transaction):
+            return self.sql(statement)
+
+    def change(self, work: Callable[[Transaction], None]) -> int | None:
+        """Let `work` change tables, in the open transaction or in one of its own; gives its epoch.
+
+        Work by itself that meets with a conflict is done again, in the end while others wait; it
+        must do nothing but change tables.
+        """
+        self._check_writable()
+        joined = self._sessions.transaction
+        if joined is not None:
+            with joined.all_or_nothing():
+                work(joined)
+            return None
+        for _ in range(RETRIES):
+            try:
+                return self._changed(work)
+            except ConflictError:
+                continue
+        with self._engine.turn:
+            return self._changed(work)
+
+    def _changed(self, work: Callable[[Transaction], None]) -> int | None:
+        with self._transaction_of_one() as transaction:
+            with self._sessions.within(transaction):
+                work(transaction)
+            transaction.commit()
+        return transaction.epoch
 
     @property
     def epoch(self) -> int:
@@ -414,14 +477,48 @@ class Database:
     # ---- reading ---------------------------------------------------------------------------
 
     def table(self, name: str, epoch: int | None = None) -> DataFrame:
-        """The contents of a table or view, now or as of an epoch."""
-        state = self._refreshed().state
+        """The contents of a table or view, as the open transaction sees them or as of an epoch."""
+        engine = self._refreshed()
+        transaction = self._sessions.transaction
+        if epoch is None and transaction is not None:
+            return self._seen(name, transaction)
+        return self._committed(engine.state, name, epoch)
+
+    def _committed(self, state: State, name: str, epoch: int | None = None) -> DataFrame:
+        """The contents of a table or view in a state, or as of an earlier epoch."""
         entry = state.entry(name)
         if isinstance(entry, ViewEntry) and entry.factorisation is not None:
             return expanded(state, entry, self._contents, epoch)
         undone = () if epoch is None else state.undone(entry.name, epoch)
         leaf = entry.name if epoch is None else None
         return self._contents.table(leaf, entry.schema, state.traces[entry.node], undone)
+
+    def _seen(self, name: str, transaction: Transaction) -> DataFrame:
+        """The contents when a transaction began, or when they were made since, with its changes.
+
+        A view that reads what the transaction has changed is recomputed by Spark.
+        """
+        snapshot, now = transaction.snapshot, self._engine.state
+        state = snapshot if snapshot.knows(name) else now
+        entry = state.entry(name)
+        current = now.entries.get(entry.name)
+        if current is None or current.node != entry.node:
+            raise altered(entry.name)
+        if isinstance(entry, TableEntry):
+            node = transaction.node(entry.name)
+            pending, trace = transaction.pending(node), transaction.trace(node)
+            return self._contents.table(entry.name, entry.schema, trace, pending=pending)
+        if transaction.changed.isdisjoint(self._engine.tables_under(entry.name)):
+            return self._committed(state, entry.name)
+        read = self._engine.sources_of(entry.name)
+
+        def contents(source: str) -> DataFrame:
+            # A query may mention a name, even the view's own, that is no table or view in it.
+            if source in read:
+                return self._seen(source, transaction)
+            return self._committed(state, source)
+
+        return self._contents.cut(self._recomputed(entry, contents), entry.schema)
 
     def changes(self, name: str, since: int = 0) -> DataFrame:
         """The changes of a table or view after an epoch: its columns, `_epoch` and `_weight`."""
@@ -449,6 +546,10 @@ class Database:
     def explain(self, name: str) -> Explanation:
         """How a view is kept: its nodes, their strategies, their state and their last step."""
         engine = self._refreshed()
+        with engine.turn:
+            return self._explained(engine, name)
+
+    def _explained(self, engine: Engine, name: str) -> Explanation:
         entry = engine.state.entry(name)
         if isinstance(entry, ViewEntry) and entry.factorisation is not None:
             root = self.explain(entry.factorisation.roots[0].view)
@@ -467,11 +568,16 @@ class Database:
         Of rows that tie at a limit or in a window's order Spark takes any. Where the view differs,
         it is recomputed once more with these ties taken as the view takes them.
         """
-        state = self._refreshed().state
-        entry = state.entry(name)
-        if not isinstance(entry, ViewEntry):
-            raise DefinitionError(f"'{name}' is a table and has nothing to recompute")
-        expected, actual = self.recompute(entry.name), self.table(entry.name)
+        engine = self._refreshed()
+        state = engine.begin()
+        try:
+            return self._checked(state, _view(state, name))
+        finally:
+            engine.snapshots.release(state.epoch)
+
+    def _checked(self, state: State, entry: ViewEntry) -> CheckReport:
+        actual = self._committed(state, entry.name)
+        expected = self._recomputed(entry, lambda source: self._committed(state, source))
         try:
             report = compare(entry.name, state.epoch, actual, expected)
         except CheckError:
@@ -480,19 +586,21 @@ class Database:
                 raise
             report = compare(entry.name, state.epoch, actual, decided)
         if entry.factorisation is not None:
-            self.factorised(entry.name).check_count(report)
+            Factorised(entry, lambda: state, self._engine.store).check_count(report)
         return report
 
     def recompute(self, name: str) -> DataFrame:
         """The view's query, evaluated by Spark on the current tables, from scratch."""
-        entry = self._engine.state.entry(name)
-        if not isinstance(entry, ViewEntry):
-            raise DefinitionError(f"'{name}' is a table and has nothing to recompute")
+        state = self._refreshed().state
+        return self._recomputed(_view(state, name), lambda source: self._committed(state, source))
+
+    def _recomputed(self, entry: ViewEntry, read: Callable[[str], DataFrame]) -> DataFrame:
+        """A view's query over what `read` gives for the tables and views that it names."""
         known = self._engine.sources_of(entry.name)
 
         def contents(source: str) -> DataFrame:
             """A table with the columns that it had when the view was defined."""
-            rows = self.table(source)
+            rows = read(source)
             schema = known.get(source)
             if schema is None:
                 return rows
@@ -531,8 +639,10 @@ class Database:
         if self._closed:
             return
         self._closed = True
-        if self._transaction is not None:
-            self._transaction.rollback()
+        for transaction in self._sessions.open:
+            transaction.rollback()
+        with self._engine.turn:
+            self._engine.commits.close()
         self._channel.close()
         if self._lock is not None:
             self._lock.release()
@@ -555,6 +665,10 @@ class Database:
             raise ClosedError(
                 f"the connection to '{self.path}' is closed", hint="call rekindle.connect again"
             )
+        if not hasattr(self._threads, "session"):
+            # Each thread has one of its own in the JVM, which reads the settings of *its* session.
+            self._threads.session = self._catalyst.session
+            self._catalyst.jvm.SparkSession.setActiveSession(self._threads.session)
 
     def _check_writable(self) -> None:
         self._check_open()
@@ -568,46 +682,47 @@ class Database:
         """The engine; a reader first follows what has been committed since."""
         self._check_open()
         if not self._writable:
-            state = self._engine.log.follow(self._engine.state)
-            before, self._engine.state = self._engine.state, state
-            if state.entries != before.entries:
-                for name in before.entries:
-                    self._leaves.remove(name)
-                self._engine.forget_definitions()
-                self._feeding.views.clear()
-                self._restore()
+            with self._engine.turn:
+                self._follow()
         return self._engine
+
+    def _follow(self) -> None:
+        state = self._engine.log.follow(self._engine.state)
+        before, self._engine.state = self._engine.state, state
+        if state.entries != before.entries:
+            for name in before.entries:
+                self._leaves.remove(name)
+            self._engine.forget_definitions()
+            self._feeding.views.clear()
+            self._restore()
 
     def _query(self, plan: JavaObject, frame: DataFrame | None, node: Table | None) -> DataFrame:
         """An unresolved plan over current contents; `frame` may stand for the table `node`."""
         scope = {}
         for name in mentioned(plan, self._leaves.plans):
             given = frame is not None and node is not None and name == node.name
-            rows = frame if given else self._current(name)
+            rows = frame if given else self.table(name)
             assert rows is not None
             scope[name] = rows._jdf.queryExecution().analyzed()
         return resolve(self._catalyst, plan, scope, self._leaves.plans)
 
-    def _current(self, name: str) -> DataFrame:
-        """The contents as the open transaction has made them so far."""
-        entry = self._engine.state.entry(name)
-        if self._transaction is None or isinstance(entry, ViewEntry):
-            return self.table(name)
-        pending = self._transaction.pending(self._engine.table_node(name))
-        trace = self._engine.state.traces[entry.node]
-        return self._contents.table(entry.name, entry.schema, trace, pending=pending)
-
     def _rows_of_keys(self, node: Table, columns: pa.Table) -> DataFrame:
-        """The table's rows whose primary keys stand in `columns`, as contents."""
+        """The table's rows whose primary keys stand in `columns`, as the transaction sees them."""
         weight = pa.array([1] * len(columns), pa.int64())
         arranged = self._engine.arranged(node, columns.add_column(0, "_weight", weight))
-        trace = self._engine.state.traces[node.id]
         keys = sorted(set(integers(arranged.column(KEY)).tolist()))
-        pending = [] if self._transaction is None else self._transaction.pending(node)
-        found, _ = TraceReader.of_trace(trace, self._engine.store, extra=pending).probe(
-            integers(pa.array(keys, pa.int64()))
-        )
+        transaction = self._sessions.transaction
+        assert transaction is not None, "statements that change rows run in one"
+        found, _ = transaction.reader(node).probe(integers(pa.array(keys, pa.int64())))
         return self._contents.of_table(node.name, node.schema, found)
+
+
+def _view(state: State, name: str) -> ViewEntry:
+    """The view of that name; a table has nothing to recompute."""
+    entry = state.entry(name)
+    if not isinstance(entry, ViewEntry):
+        raise DefinitionError(f"'{name}' is a table and has nothing to recompute")
+    return entry
 
 
 def _struct(what: str, schema: T.StructType | str) -> T.StructType:

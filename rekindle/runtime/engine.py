@@ -24,17 +24,20 @@ from rekindle.circuit.costs import Course
 from rekindle.circuit.nodes import Keeping, Regroup, Table, View
 from rekindle.errors import (
     ClosedError,
+    ConflictError,
     ConstraintError,
     DefinitionError,
     RekindleError,
     UnsupportedError,
 )
 from rekindle.incremental.pipeline import derive
+from rekindle.runtime.commits import Commits, Turn
 from rekindle.runtime.feeding import Changed, Feeding
 from rekindle.runtime.filling import Filling
 from rekindle.runtime.garbage import Garbage
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.products import split
+from rekindle.runtime.snapshots import Snapshots
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.stepping import Stepping, TableChange
 from rekindle.spark.frames import Frames, to_arrow
@@ -87,8 +90,13 @@ class Engine:
         self.retention: int | None = None
         self.last: LastStep | None = None
         self.steps: dict[str, tuple[int, NodeStep]] = {}
-        self._garbage = Garbage(store, state)
-        self._interrupted = False
+        self.turn = Turn()
+        """Held by whoever changes the database: one commit or definition at a time."""
+        self.snapshots = Snapshots()
+        self._interrupted: int | None = None
+        """The epoch whose commit was interrupted after its record had been written."""
+        self.commits = Commits(self.turn, self.apply, lambda: self._interrupted)
+        self._garbage = Garbage(store, state, self.snapshots)
         self.feeding: Feeding | None = None
         self._filling = Filling(plans, frames, store, self._places_inline)
 
@@ -318,27 +326,63 @@ class Engine:
         parts = [part.name for part in self.state.parts(name)] or [name]
         return {k: v for part in parts for k, v in sources(self.terms[part]).items()}
 
+    def tables_under(self, name: str) -> frozenset[str]:
+        """The tables that a view reads, also through other views."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            for source in self.sources_of(waiting.pop()):
+                if isinstance(self.state.entries.get(source), ViewEntry):
+                    waiting.append(source)
+                else:
+                    found.add(source)
+        return frozenset(found)
+
     # ---- transactions ----------------------------------------------------------------------
 
-    def apply(self, changes: Mapping[str, TableChange]) -> int:
-        """Apply the changes of tables, by name, as one epoch; gives its number."""
-        started = time.perf_counter()
-        epoch = self.state.epoch + 1
-        context = StepContext(self.circuit, self.state.traces, self.store, epoch)
-        changes = self._with_feeds(changes)
-        size = sum(c.estimate if c.rows is None else len(c.rows) for c in changes.values())
-        inline = self._places_inline(size) and all(c.frame is None for c in changes.values())
-        stepping = Stepping(
-            self.plans, self.frames, self._filling, context, self._feeds, self.course, self.steps
-        )
-        by_node = {self.table_node(name): change for name, change in changes.items()}
-        with self._attempt(epoch):
-            result = stepping.inline(by_node) if inline else None
-            if result is None:
-                result = stepping.on_spark(by_node)
-            self._finish(result, context)
-        self._remember(result, started)
-        return epoch
+    def begin(self) -> State:
+        """The state that a transaction begins with, whose files are kept until it ends."""
+        while True:
+            state = self.state
+            self.snapshots.hold(state.epoch)
+            if self.state is state:  # No commit came between, whose sweep did not know of this.
+                return state
+            self.snapshots.release(state.epoch)
+
+    def apply(self, given: Mapping[Table, TableChange]) -> int:
+        """Apply the changes of tables as one epoch; gives its number."""
+        with self.turn:
+            started = time.perf_counter()
+            for node in given:
+                self._check_current(node)
+            epoch = self.state.epoch + 1
+            context = StepContext(self.circuit, self.state.traces, self.store, epoch)
+            changes = self._with_feeds({node.name: change for node, change in given.items()})
+            size = sum(c.estimate if c.rows is None else len(c.rows) for c in changes.values())
+            inline = self._places_inline(size) and all(c.frame is None for c in changes.values())
+            stepping = Stepping(
+                self.plans,
+                self.frames,
+                self._filling,
+                context,
+                self._feeds,
+                self.course,
+                self.steps,
+            )
+            by_node = {self.table_node(name): change for name, change in changes.items()}
+            with self._attempt(epoch):
+                result = stepping.inline(by_node) if inline else None
+                if result is None:
+                    result = stepping.on_spark(by_node)
+                self._finish(result, context)
+            self._remember(result, started)
+            return epoch
+
+    def _check_current(self, node: Table) -> None:
+        """Raise unless the table is still the one that a transaction has changed."""
+        entry = self.state.entries.get(node.name)
+        if entry is None or entry.node != node.id:
+            raise altered(node.name)
 
     def _with_feeds(self, changes: Mapping[str, TableChange]) -> Mapping[str, TableChange]:
         """The changes, and what they add to the views that are fed."""
@@ -438,7 +482,7 @@ class Engine:
 
     def _commit(self, after: State) -> None:
         """Commit the next state; once the log has its record, nothing may fail any more."""
-        if self._interrupted:
+        if self._interrupted is not None:
             raise ClosedError(
                 "this connection was interrupted while it committed",
                 hint="close it and call rekindle.connect again; nothing is lost",
@@ -461,8 +505,9 @@ class Engine:
     # ---- files -----------------------------------------------------------------------------
 
     def collect(self) -> list[str]:
-        """Remove every data file that the state does not need; gives their names."""
-        return self._garbage.collect(self.state)
+        """Remove every data file that nobody needs; gives their names."""
+        with self.turn:
+            return self._garbage.collect(self.state)
 
     @contextmanager
     def _attempt(self, epoch: int) -> Iterator[None]:
@@ -471,7 +516,7 @@ class Engine:
             yield
         except BaseException:
             if self.log.is_committed(epoch):
-                self._interrupted = True
+                self._interrupted = epoch
             else:
                 mark = f"/e{epoch:010}-"
                 self.store.delete(path for path in self.store.list("data") if mark in path)
@@ -500,6 +545,14 @@ def _require_incremental(name: str, circuit: Circuit, view: View) -> None:
             detail=f"{shown}: there is no key to tell untouched rows by",
             hint="give it a key (GROUP BY, PARTITION BY), or leave out incremental = 'required'",
         )
+
+
+def altered(table: str) -> ConflictError:
+    """The error for a table that is not the one a transaction knew."""
+    return ConflictError(
+        f"'{table}' was altered, or dropped, since the transaction began",
+        hint="nothing was applied; begin the transaction again",
+    )
 
 
 def _files(trace: Trace) -> list[str]:

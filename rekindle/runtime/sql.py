@@ -168,9 +168,7 @@ class SqlFace:
         self, run: Callable[[Transaction, JavaObject], None], plan: JavaObject
     ) -> DataFrame:
         """Run DML in the open transaction, or in one of its own."""
-        with self._database.joined_transaction() as tx:
-            run(tx, plan)
-        return self._epoch()
+        return self._epoch(self._database.change(lambda tx: run(tx, plan)))
 
     def _show(self, names: list[str]) -> DataFrame:
         entries = [self._state().entry(name) for name in names]
@@ -199,8 +197,10 @@ class SqlFace:
         }
         return self._database.spark.createDataFrame(pa.table(rows))
 
-    def _epoch(self) -> DataFrame:
-        return self._database.spark.createDataFrame(pa.table({"epoch": [self._database.epoch]}))
+    def _epoch(self, made: int | None = None) -> DataFrame:
+        """The epoch that a statement made, or else the last one, as a row."""
+        epoch = self._database.epoch if made is None else made
+        return self._database.spark.createDataFrame(pa.table({"epoch": [epoch]}))
 
     def _is_command(self, plan: JavaObject) -> bool:
         """Is this anything but a query: a statement on Spark's own catalog, or a script?"""

@@ -2,14 +2,24 @@
 
 Changes are collected as weighted rows and applied together when the block ends without an error.
 Deletions and insertions commute; an upsert reads the table as this transaction has made it so far.
+
+The isolation is that of snapshots: a transaction reads the database as of the epoch at which it
+began, and its own changes. Changes name whole rows, so one that rests on a row which somebody else
+has changed since removes a row that is no longer there, or brings a key that is there by now: the
+check of the commit finds it, and it is reported as a conflict. The first to commit wins. What two
+transactions read of each other's and do not change is not compared (write skew is possible).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import reduce, wraps
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +27,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rekindle.circuit.nodes import Table
-from rekindle.errors import ClosedError, DefinitionError
-from rekindle.runtime.engine import Engine
+from rekindle.errors import (
+    ClosedError,
+    ConflictError,
+    ConstraintError,
+    DefinitionError,
+    HistoryError,
+    TransactionTimeoutError,
+)
+from rekindle.runtime.commits import GROUPED_ROWS, Request
+from rekindle.runtime.engine import Engine, altered, table_node
 from rekindle.runtime.factored import Factors, factored_change, products
 from rekindle.runtime.keys import keys_of
 from rekindle.runtime.lengths import fitted
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
+from rekindle.runtime.state import TableEntry
 from rekindle.runtime.stepping import TableChange
 from rekindle.spark.frames import of_table
 from rekindle.spark.frames import to_arrow as collect_arrow
@@ -32,6 +51,7 @@ from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
+from rekindle.traces.trace import Trace
 
 UNKNOWN_ROWS = 8_000_000
 COLLECTED_ROWS = 500_000
@@ -46,28 +66,66 @@ class FrameEncoder(Protocol):
     def __call__(self, frame: DataFrame, node: Table) -> DataFrame: ...
 
 
-class Transaction:
-    """Collects changes; use as a context manager."""
+P = ParamSpec("P")
+R = TypeVar("R")
 
-    def __init__(self, engine: Engine, encode: FrameEncoder, done: Callable[[], None]) -> None:
+
+def _one_at_a_time(
+    method: Callable[Concatenate[Transaction, P], R],
+) -> Callable[Concatenate[Transaction, P], R]:
+    """The method; threads that share a transaction take turns."""
+
+    @wraps(method)
+    def call(self: Transaction, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return call
+
+
+class Transaction:
+    """Collects changes; use as a context manager.
+
+    Any thread may call it, one at a time; SQL statements belong to it in the thread or asyncio task
+    that began it, and anywhere by `tx.sql`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        encode: FrameEncoder,
+        run: Callable[[Transaction, str], DataFrame],
+        timeout: float | None = None,
+    ) -> None:
         self._engine = engine
         self._encode = encode
-        self._done = done
+        self._run = run
+        self._lock = threading.RLock()
+        self._timeout = timeout
+        self._deadline = None if timeout is None else time.monotonic() + timeout
         self._rows: dict[str, list[pa.Table]] = {}
         self._frames: dict[str, list[tuple[DataFrame, int]]] = {}
         self._factors: dict[str, list[Factors | None]] = {}
+        self._nodes: dict[str, Table] = {}
         self._ended = False
+        self.epoch: int | None = None
+        """The epoch that the transaction became, once it is committed."""
+        self.snapshot = engine.begin()
+        self._release = finalize(self, engine.snapshots.release, self.snapshot.epoch)
 
     # ---- the user's calls ------------------------------------------------------------------
 
+    @_one_at_a_time
     def insert(self, table: str, rows: Any) -> None:
         """Add rows."""
         self._change(table, rows, 1)
 
+    @_one_at_a_time
     def delete(self, table: str, rows: Any) -> None:
         """Remove rows, each given in full, as often as it is given."""
         self._change(table, rows, -1)
 
+    @_one_at_a_time
     def upsert(self, table: str, rows: Any) -> None:
         """Add rows, replacing those with the same primary key."""
         node = self._node(table)
@@ -80,6 +138,7 @@ class Transaction:
         columns = _last_of_each_key(columns, node)
         self.replace(node, columns)
 
+    @_one_at_a_time
     def apply(self, table: str, changes: Any) -> None:
         """Add changes: rows with a `_weight` column, negative to remove."""
         node = self._node(table)
@@ -90,6 +149,7 @@ class Transaction:
         check_not_null(columns, node.schema, node.name)
         self._add(node, columns, weights)
 
+    @_one_at_a_time
     def update_factored(self, table: str, u: Any, v: Any) -> None:
         """Add u·vᵀ to a matrix: a table (i, j, v) with the primary key (i, j).
 
@@ -98,25 +158,26 @@ class Transaction:
         policy 'factored' are changed by the vectors, without the product being multiplied out.
         """
         node = self._node(table)
-        reader = TraceReader.of_trace(
-            self._engine.state.traces[node.id], self._engine.store, extra=self.pending(node)
-        )
+        reader = self.reader(node)
         change = factored_change(node, reader.scan(), products(u, v))
         if len(change.rows):
             self._rows.setdefault(node.name, []).append(change.rows)
             self._factors.setdefault(node.name, []).append(change.factors)
 
+    def sql(self, statement: str) -> DataFrame:
+        """Run a SQL statement as part of this transaction, in whichever thread."""
+        self._check_open()
+        return self._run(self, statement)
+
     # ---- what statements use ---------------------------------------------------------------
 
+    @_one_at_a_time
     def replace(self, node: Table, columns: pa.Table) -> None:
         """Remove whatever rows have the keys of `columns`, then add these."""
         check_not_null(columns, node.schema, node.name)
         fresh = self._engine.arranged(node, _weighted(columns, 1))
         keys = distinct_keys(fresh)
-        reader = TraceReader.of_trace(
-            self._engine.state.traces[node.id], self._engine.store, extra=self.pending(node)
-        )
-        old, _ = reader.probe(keys)
+        old, _ = self.reader(node).probe(keys)
         rows = self._rows.setdefault(node.name, [])
         if len(old):
             old = _with_equal_keys(old, fresh, node)
@@ -124,6 +185,54 @@ class Transaction:
             rows.append(old.set_column(old.column_names.index(WEIGHT), WEIGHT, weights))
         rows.append(fresh)
 
+    def trace(self, node: Table) -> Trace:
+        """The contents of a table when the transaction began, or when it was made since."""
+        found = self.snapshot.traces.get(node.id)
+        return self._engine.state.traces[node.id] if found is None else found
+
+    def reader(self, node: Table) -> TraceReader:
+        """A table as this transaction sees it."""
+        return TraceReader.of_trace(self.trace(node), self._engine.store, extra=self.pending(node))
+
+    def node(self, table: str) -> Table:
+        """A table as it was when the transaction began, or as it is if it was made since.
+
+        Raises `ConflictError` if somebody has given it columns, or dropped it, meanwhile.
+        """
+        state = self._engine.state
+        entry = state.entry(table)
+        before = self.snapshot.entries.get(entry.name)
+        if before is not None and before.node != entry.node:
+            raise altered(entry.name)
+        if not isinstance(entry, TableEntry):
+            raise ConstraintError(
+                f"'{table}' is a view and cannot be changed directly",
+                hint="change the tables that it reads",
+            )
+        return self._nodes.setdefault(entry.node, table_node(entry))
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Take back what a block has changed, and nothing else, if it fails."""
+        with self._lock:
+            collected: list[dict[str, Any]] = [self._rows, self._frames, self._factors]
+            sizes = [{name: len(parts) for name, parts in each.items()} for each in collected]
+            try:
+                yield
+            except BaseException:
+                for each, known in zip(collected, sizes, strict=True):
+                    for name in list(each):
+                        del each[name][known.get(name, 0) :]
+                        if name not in known:
+                            del each[name]
+                raise
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The tables that the transaction has changed so far."""
+        return frozenset([*self._rows, *self._frames])
+
+    @_one_at_a_time
     def pending(self, node: Table) -> list[pa.Table]:
         """What this transaction has changed in a table so far, arranged."""
         if node.name in self._frames:
@@ -137,6 +246,7 @@ class Transaction:
         ]
         return list(rows)
 
+    @_one_at_a_time
     def add_frame(self, node: Table, frame: DataFrame, weight: int) -> None:
         """Add or remove the rows of an encoded frame of c0, c1..."""
         estimate = _estimate(frame)
@@ -156,20 +266,39 @@ class Transaction:
 
     # ---- the end ---------------------------------------------------------------------------
 
+    @_one_at_a_time
     def commit(self) -> int | None:
-        """Apply everything as one epoch; gives its number, or None when nothing was asked."""
+        """Apply everything as one epoch; gives its number, or None when nothing was asked.
+
+        Transactions that are committed at the same time may share an epoch.
+        """
         self._check_open()
-        self._end()
-        changes = {}
+        try:
+            changes = self._changes()
+            if not changes:
+                return None
+            request = Request(changes, self._deadline)
+            try:
+                self._engine.commits.commit(request)
+            except ConstraintError as error:
+                raise self._explained(error, changes) from error
+            finally:
+                self.epoch = request.epoch
+            return self.epoch
+        finally:
+            self._end()
+
+    def _changes(self) -> dict[Table, TableChange]:
+        """What was asked for, table by table."""
+        changes: dict[Table, TableChange] = {}
         for name in dict.fromkeys([*self._rows, *self._frames]):
-            node = self._engine.table_node(name)
-            rows = self._rows.get(name)
+            node = self.node(name)
+            rows = self._rows.get(name, [])
             frames = self._frames.get(name, [])
             if not frames:
-                factors = self._factored(name)
-                if any(map(is_arranged, rows or [])):
-                    rows = self.pending(node)
-                changes[name] = TableChange(rows=pa.concat_tables(rows or []), factors=factors)
+                changes[node] = TableChange(
+                    self._together(node, rows), factors=self._factored(name)
+                )
                 continue
             parts = [frame for frame, _ in frames]
             size = sum(estimate for _, estimate in frames)
@@ -181,8 +310,52 @@ class Transaction:
             union = parts[0]
             for part in parts[1:]:
                 union = union.union(part)
-            changes[node.name] = TableChange(frame=union, estimate=size)
-        return self._engine.apply(changes) if changes else None
+            changes[node] = TableChange(frame=union, estimate=size)
+        return changes
+
+    def _together(self, node: Table, rows: list[pa.Table]) -> pa.Table:
+        """The rows changed in a table as one; arranged, so that they can be compared, if few."""
+        plain = [table for table in rows if not is_arranged(table)]
+        arranged = [table for table in rows if is_arranged(table)]
+        if not arranged and sum(map(len, plain)) > GROUPED_ROWS:
+            return pa.concat_tables(plain)
+        if plain:
+            arranged.append(self._engine.arranged(node, pa.concat_tables(plain)))
+        return pa.concat_tables(arranged)
+
+    def _explained(
+        self, error: ConstraintError, changes: Mapping[Table, TableChange]
+    ) -> ConstraintError:
+        """A broken constraint as a conflict, if somebody changed the same keys meanwhile."""
+        if isinstance(error, ConflictError):
+            return error
+        for node, change in changes.items():
+            if self._is_changed_since(node, change):
+                return ConflictError(
+                    f"rows of '{node.name}' were changed by another transaction since this one "
+                    f"began at epoch {self.snapshot.epoch}",
+                    detail=f"{error.message}; {error.detail}" if error.detail else error.message,
+                    hint="nothing was applied; begin the transaction again and read the rows anew",
+                )
+        return error
+
+    def _is_changed_since(self, node: Table, change: TableChange) -> bool:
+        """Has somebody changed keys of a table, that this transaction changes, since it began?"""
+        state = self._engine.state
+        if state.traces.get(node.id) is self.snapshot.traces.get(node.id):
+            return False
+        if change.rows is None:
+            return True
+        try:
+            since = state.changes(node.name, self.snapshot.epoch)
+        except HistoryError:
+            return True
+        arranged = change.rows
+        if not is_arranged(arranged):
+            arranged = self._engine.arranged(node, arranged)
+        runs = Trace(self.trace(node).layout, tuple(each.run for each in since))
+        found, _ = TraceReader.of_trace(runs, self._engine.store).probe(distinct_keys(arranged))
+        return len(found) > 0
 
     def _factored(self, name: str) -> Factors | None:
         """The factors of a table's whole change, if it has been changed in no other way."""
@@ -191,6 +364,7 @@ class Transaction:
             return None
         return reduce(lambda one, other: one + other, known)
 
+    @_one_at_a_time
     def rollback(self) -> None:
         """Forget everything."""
         if not self._ended:
@@ -214,15 +388,28 @@ class Transaction:
 
     def _end(self) -> None:
         self._ended = True
-        self._done()
+        self._rows, self._frames, self._factors = {}, {}, {}
+        self._release()
+
+    @property
+    def is_open(self) -> bool:
+        """Can it still be changed and committed?"""
+        return not self._ended
 
     def _check_open(self) -> None:
         if self._ended:
             raise ClosedError("the transaction has ended", hint="begin another one")
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            self._end()
+            raise TransactionTimeoutError(
+                f"the transaction was open for longer than its {self._timeout:g} s",
+                hint="it is rolled back and nothing was applied; give it more time, or do less "
+                "in it",
+            )
 
     def _node(self, table: str) -> Table:
         self._check_open()
-        node = self._engine.table_node(table)
+        node = self.node(table)
         owner = self._engine.state.entry(table).part_of
         if owner is not None:
             raise DefinitionError(f"'{node.name}' is a part of the view '{owner}'")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import struct
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -48,6 +49,7 @@ class Channel:
         self.catalyst = catalyst
         shared = "/dev/shm"
         where = shared if os.access(shared, os.W_OK) else None
+        self._lock = threading.Lock()
         self._directory = tempfile.TemporaryDirectory(prefix="rekindle-", dir=where)
         self._inward = os.path.join(self._directory.name, "in")
         self._outward = os.path.join(self._directory.name, "out")
@@ -79,14 +81,16 @@ class Channel:
         It is given so many iterators over them, each with rows of its own.
         """
         source.check(table)
-        with pa.OSFile(self._inward, "wb") as file, pa.ipc.new_stream(file, table.schema) as out:
-            # One batch: Spark's reader stops for good at the second empty batch in a row.
-            out.write_table(table.combine_chunks())
-        try:
-            self._pass_through(source.schema, through, target, readers)
-        except (Py4JJavaError, PySparkException) as error:
-            raise spark_error(error) from error
-        return self._read()
+        with self._lock:
+            inward = pa.OSFile(self._inward, "wb")
+            with inward as file, pa.ipc.new_stream(file, table.schema) as out:
+                # One batch: Spark's reader stops for good at the second empty batch in a row.
+                out.write_table(table.combine_chunks())
+            try:
+                self._pass_through(source.schema, through, target, readers)
+            except (Py4JJavaError, PySparkException) as error:
+                raise spark_error(error) from error
+            return self._read()
 
     def _pass_through(
         self,

@@ -250,6 +250,7 @@ def _event(random_: random.Random) -> Row:
 TIGHT = [
     (log, "CHECKPOINT_EVERY", 5),
     (garbage, "GRACE_EPOCHS", 3),
+    (garbage, "GRACE_SECONDS", 0),
     (trace, "LEVEL_ZERO_ROWS", 8),
     (trace, "MINIMUM_FUEL", 16),
     (trace, "_SMALLEST_PIECE", 8),

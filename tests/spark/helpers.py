@@ -57,5 +57,5 @@ def rows_of_groups_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def strays(db: Database) -> list[str]:
     """Data files that neither the state has nor readers of an older one, for whom they wait."""
     engine = db._engine
-    known = engine.state.paths | {path for _, path in engine._garbage._waiting}
+    known = engine.state.paths | {file.path for file in engine._garbage._waiting}
     return [path for path in engine.store.list("data") if path not in known]
