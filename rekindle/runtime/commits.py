@@ -252,7 +252,6 @@ class Commits:
                 self._waiting[:0] = [each for part in parts for each in part if not each.is_done]
             raise
 
-
     def _tell(self, part: Sequence[Request], seconds: float) -> None:
         """Let those whose requests are done go on."""
         with self._guard:

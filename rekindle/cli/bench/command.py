@@ -32,6 +32,7 @@ class Name(enum.StrEnum):
     MATRIX = "matrix"
     TPCH = "tpch"
     FIVM = "fivm"
+    COMMITS = "commits"
 
 
 def bench(
