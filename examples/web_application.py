@@ -46,12 +46,13 @@ def transfer(body: dict[str, int]) -> dict[str, object]:
             continue
 
 
-class Handler(BaseHTTPRequestHandler):
-    routes = {"/orders": order, "/transfers": transfer}
+ROUTES = {"/orders": order, "/transfers": transfer}
 
+
+class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        answer = json.dumps(self.routes[self.path](body)).encode()
+        answer = json.dumps(ROUTES[self.path](body)).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
