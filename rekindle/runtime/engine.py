@@ -462,7 +462,7 @@ class Engine:
 
     def collect(self) -> list[str]:
         """Remove every data file that the state does not need; gives their names."""
-        return self._garbage.collect(self.state)
+        return self._garbage.collect(self.state, self.log.check_writer)
 
     @contextmanager
     def _attempt(self, epoch: int) -> Iterator[None]:
@@ -470,10 +470,11 @@ class Engine:
         try:
             yield
         except BaseException:
-            if self.log.is_committed(epoch):
+            if self.log.may_be_committed(epoch):
                 self._interrupted = True
             else:
-                mark = f"/e{epoch:010}-"
+                # Files of another writer at this epoch bear its own name.
+                mark = f"/e{epoch:010}-{self.store.writer}"
                 self.store.delete(path for path in self.store.list("data") if mark in path)
             raise
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from rekindle.runtime.state import Change, State
 from rekindle.traces.store import Store
@@ -45,11 +45,17 @@ class Garbage:
             self._store.delete(path for when, path in self._waiting if when <= last)
             self._waiting = [(when, path) for when, path in self._waiting if when > last]
 
-    def collect(self, state: State) -> list[str]:
-        """Remove every data file that the state does not need; gives their names."""
+    def collect(self, state: State, check_writer: Callable[[], None]) -> list[str]:
+        """Remove every data file that the state does not need; gives their names.
+
+        The files are listed before the writer is asked whether it still is the writer, so that
+        none of a later one can be among them.
+        """
         needed = state.paths
         found = [path for path in self._store.list("data") if path not in needed]
-        found += [path for path in self._store.list("log") if path.endswith(".tmp")]
+        for directory in ("log", "lease"):
+            found += [path for path in self._store.list(directory) if path.endswith(".tmp")]
+        check_writer()
         self._store.delete(found)
         self._waiting = []
         return found
