@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from rekindle.errors import PrerequisiteError, UnsupportedError
 
@@ -28,10 +29,14 @@ class UncertainError(OSError):
     """A file of which nobody can say whether it was created."""
 
 
-def creator(kind: str, filesystem: Any, bucket: str) -> Callable[[str, bytes], None]:
+def creator(uri: str, filesystem: Any, bucket: str) -> Callable[[str, bytes], None]:
     """What creates an object in a bucket of an Arrow filesystem unless there is one of its name."""
+    kind = filesystem.type_name
     # Arrow has no accessor for its options but the one that pickles them.
-    options = filesystem.__reduce__()[1][0]
+    options = dict(filesystem.__reduce__()[1][0])
+    if kind == "abfs" and not options["account_key"]:
+        # Of a key that came with the URI it tells nobody.
+        options["account_key"] = unquote(urlsplit(uri).password or "")
     return _creator(kind, bucket, tuple(sorted(_settings(kind, options, filesystem).items())))
 
 
@@ -51,7 +56,7 @@ def _creator(
         ) from error
     kinds: dict[str, Any] = {"s3": S3Store, "gcs": GCSStore, "abfs": AzureStore}
     values = dict(settings)
-    client = {"allow_http": values.pop("allow_http"), "timeout": _TIMEOUT}
+    client = {"allow_http": values.pop("allow_http", False), "timeout": _TIMEOUT}
     store = kinds[kind](bucket, client_options=client, retry_config=_PATIENCE, **values)
     refused = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
     denied = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
@@ -73,7 +78,7 @@ def _creator(
 
 def _settings(kind: str, options: Mapping[str, Any], filesystem: Any) -> dict[str, Any]:
     """The options of an Arrow filesystem in the words of the other client."""
-    given: dict[str, Any] = {"allow_http": False}
+    given: dict[str, Any] = {}
     match kind:
         case "s3":
             if options["role_arn"]:
@@ -89,8 +94,8 @@ def _settings(kind: str, options: Mapping[str, Any], filesystem: Any) -> dict[st
             given["skip_signature"] = options["anonymous"]
             given |= _endpoint("endpoint", options["scheme"], options["endpoint_override"])
         case "gcs":
-            given["skip_signature"] = options["anonymous"]
-            given["bearer_token"] = options["access_token"]
+            # Without a token it would ask for one, whatever else it is told.
+            given["bearer_token"] = options["access_token"] or options["anonymous"] and "anonymous"
             given |= _endpoint("base_url", options["scheme"], options["endpoint_override"])
         case _:
             account, authority = options["account_name"], options["blob_storage_authority"]
@@ -103,7 +108,7 @@ def _settings(kind: str, options: Mapping[str, Any], filesystem: Any) -> dict[st
             if authority and not authority.startswith("."):
                 scheme = options["blob_storage_scheme"]
                 given |= _endpoint("endpoint", scheme, f"{authority}/{account}")
-    return {key: value for key, value in given.items() if value not in ("", None)}
+    return {key: value for key, value in given.items() if value not in ("", None, False)}
 
 
 def _endpoint(name: str, scheme: str, place: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ import pyarrow as pa
 import xxhash
 from pyarrow import fs
 
-from rekindle.errors import CorruptionError, UnsupportedError
+from rekindle.errors import CorruptionError, DefinitionError, UnsupportedError
 from rekindle.traces.arrays import KEY, growth, integers
 from rekindle.traces.conditional import UncertainError, creator
 from rekindle.traces.opened import OPEN_SEGMENTS, Mapped, OpenSegment
@@ -96,7 +96,14 @@ class _HashingSink:
 @lru_cache(maxsize=64)
 def _resolve(uri: str) -> tuple[Any, str]:
     if "://" in uri:
-        filesystem, root = fs.FileSystem.from_uri(uri)
+        try:
+            filesystem, root = fs.FileSystem.from_uri(uri)
+        except (ValueError, NotImplementedError):
+            # What Arrow says quotes the URI, with the secret in it.
+            raise DefinitionError(
+                f"there is no file system at '{_label(uri)}'",
+                hint="write a path, or a URI such as s3://bucket/warehouse?region=eu-west-1",
+            ) from None
         return filesystem, root.rstrip("/")
     return fs.LocalFileSystem(), os.path.abspath(uri)
 
@@ -258,7 +265,7 @@ class Store:
         filesystem, kind = self.filesystem, self.filesystem.type_name
         if kind in _PUBLISHED_ON_CLOSE:
             bucket, _, key = place.partition("/")
-            creator(kind, filesystem, bucket)(key, data)
+            creator(self.uri, filesystem, bucket)(key, data)
             return
         temporary = _temporary(place)
         filesystem.create_dir(place.rpartition("/")[0], recursive=True)
@@ -278,7 +285,7 @@ class Store:
         """Fails unless this file system can create a file on condition that there is none."""
         kind = self.filesystem.type_name
         if kind in _PUBLISHED_ON_CLOSE:
-            creator(kind, self.filesystem, self.root.partition("/")[0])
+            creator(self.uri, self.filesystem, self.root.partition("/")[0])
         elif not self.is_local and kind != "hdfs":
             raise UnsupportedError(
                 f"a database cannot be written to on the file system '{kind}'",
@@ -299,8 +306,7 @@ class Store:
     @property
     def label(self) -> str:
         """The root as messages may show it: no user, no secret, no options."""
-        scheme, colon, rest = self.uri.partition("://")
-        return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}" if colon else self.uri
+        return _label(self.uri)
 
     def _publish(
         self,
@@ -396,6 +402,11 @@ def _corrupt(segment: Segment, what: str, detail: str) -> CorruptionError:
 def _write_batches(sink: Any, table: Any) -> None:
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
+
+
+def _label(uri: str) -> str:
+    scheme, colon, rest = uri.partition("://")
+    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}" if colon else uri
 
 
 def _temporary(place: str) -> str:
