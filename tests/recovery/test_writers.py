@@ -608,7 +608,7 @@ def test_a_lost_tail_of_the_log_is_found(uri: str, writer: Opened, lost: int) ->
     one.close()
     store = Store(uri)
     store.delete(store.list("log")[-lost:])
-    with pytest.raises(CorruptionError, match="epochs? .*5 had been committed") as error:
+    with pytest.raises(CorruptionError, match="5 had been committed") as error:
         CommitLog(store).load()
     assert f"ends at epoch {5 - lost}" in error.value.detail
     assert ("its last record\n" if lost == 1 else f"its last {lost} records\n") in str(error.value)
