@@ -24,7 +24,7 @@ from typing import Any
 
 import xxhash
 
-from rekindle.errors import CorruptionError
+from rekindle.errors import CorruptionError, RekindleError
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.lease_file import recorded_head
 from rekindle.runtime.state import (
@@ -75,27 +75,42 @@ class CommitLog:
 
     def commit(self, before: State, after: State) -> None:
         """Make `after` the state of the database, atomically: it is, or an error is raised."""
-        if self._lease is not None:
-            self._lease.check()
         data = self._encoded(before, after)
-        self._begun = after.epoch, data
+        self._begin(after.epoch, data)
         try:
+            if self._lease is not None:
+                self._lease.check()
             self._settled(_record_name(after.epoch), data)
         except FileExistsError as error:
-            self._begun = None
+            self._end()
             if self._lease is None:
                 raise
             self._lease.lose(f"epoch {after.epoch} was committed by it")
             raise self._lease.fenced() from error
-        except OSError as error:
+        except (OSError, RekindleError) as error:
             if not isinstance(error, UncertainError):
-                self._begun = None
+                self._end()
             raise
         self._note(after.epoch)
 
+    def _begin(self, epoch: int, data: bytes) -> None:
+        """From here on a record may come to be; a lease that ends meanwhile does not end in order.
+
+        Another thread may close the connection at any time.
+        """
+        self._begun = epoch, data
+        if self._lease is not None:
+            self._lease.unsettled = True
+
+    def _end(self) -> None:
+        """It is known how the record that was begun ended."""
+        self._begun = None
+        if self._lease is not None:
+            self._lease.unsettled = False
+
     def _note(self, epoch: int) -> None:
         self._committed = epoch
-        self._begun = None
+        self._end()
         if self._lease is not None:
             self._lease.note(epoch)
 
@@ -137,14 +152,14 @@ class CommitLog:
         try:
             found = self._store.read_bytes(_record_name(epoch))
         except FileNotFoundError:
-            uncertain = not self._store.is_local
+            possible = not self._store.is_local
         except OSError:
-            uncertain = True
+            possible = True
         else:
-            return found == self._begun[1]
-        if uncertain and self._lease is not None:
-            self._lease.unsettled = True
-        return uncertain
+            possible = found == self._begun[1]
+        if not possible:
+            self._end()
+        return possible
 
     def check_writer(self) -> None:
         """Fails if another writer had taken over by now."""
@@ -268,7 +283,8 @@ class CommitLog:
     def _followed_by(self, state: State, path: str) -> State:
         """The state after one more file of the log."""
         record = self._read(path)
-        fence = record.get("fence", 0)
+        # An older version of Rekindle may have written in between, and knows no fences.
+        fence = record.get("fence", self._fence)
         if fence < self._fence:
             raise CorruptionError(
                 f"file '{path}' of the commit log is of a writer that had been replaced",

@@ -95,7 +95,8 @@ def _settings(kind: str, options: Mapping[str, Any], filesystem: Any) -> dict[st
             given |= _endpoint("endpoint", options["scheme"], options["endpoint_override"])
         case "gcs":
             # Without a token it would ask for one, whatever else it is told.
-            given["bearer_token"] = options["access_token"] or options["anonymous"] and "anonymous"
+            nobody = "anonymous" if options["anonymous"] else ""
+            given["bearer_token"] = options["access_token"] or nobody
             given |= _endpoint("base_url", options["scheme"], options["endpoint_override"])
         case _:
             account, authority = options["account_name"], options["blob_storage_authority"]
