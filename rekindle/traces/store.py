@@ -225,15 +225,26 @@ class Store:
             self.locate(directory).rstrip("/"), recursive=True, allow_not_found=True
         )
         skip = len(self.root) + 1
-        found = self.filesystem.get_file_info(selector)
+        try:
+            found = self.filesystem.get_file_info(selector)
+        except FileNotFoundError:
+            # Arrow looks twice, and in between the directory was made.
+            found = self.filesystem.get_file_info(selector)
         return sorted(info.path[skip:] for info in found if info.type == fs.FileType.File)
 
     def exists(self, path: str) -> bool:
         return bool(self.filesystem.get_file_info(self.locate(path)).type == fs.FileType.File)
 
     def read_bytes(self, path: str) -> bytes:
-        with self.filesystem.open_input_stream(self.locate(path)) as stream:
-            data: bytes = stream.read()
+        """The bytes of a small file; FileNotFoundError if there is none, or none any more."""
+        try:
+            with self.filesystem.open_input_stream(self.locate(path)) as stream:
+                data: bytes = stream.read()
+        except OSError as error:
+            # Arrow asks S3 twice for a file; one that goes in between is any error to it.
+            if not isinstance(error, FileNotFoundError) and not self.exists(path):
+                raise FileNotFoundError(f"'{path}' is gone") from error
+            raise
         return data
 
     def write_bytes(self, path: str, data: bytes) -> None:

@@ -265,6 +265,35 @@ def test_secrets_of_a_uri_are_not_shown(remote: str, writer: Opened) -> None:
         assert "secret" not in str(unread.value)
 
 
+def test_a_file_that_goes_while_it_is_read_is_gone(
+    remote: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow asks S3 for its size first, and calls what comes after any error."""
+    store = Store(remote)
+    store.create("log/1", b"one")
+    other = Store(remote + "&connect_timeout=7")
+
+    class Slow:
+        type_name = "s3"
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store.filesystem, name)
+
+        def open_input_stream(self, place: str) -> Any:
+            stream = store.filesystem.open_input_stream(place)
+            store.delete(["log/1"])
+            return stream
+
+    resolve = store_module._resolve
+    monkeypatch.setattr(
+        store_module,
+        "_resolve",
+        lambda uri: (Slow(), store.root) if uri == other.uri else resolve(uri),
+    )
+    with pytest.raises(FileNotFoundError):
+        other.read_bytes("log/1")
+
+
 # ---- modes ---------------------------------------------------------------------------------------
 
 
@@ -703,6 +732,7 @@ def test_a_database_that_was_taken_over(
     epoch = two.epoch
     two.sql("INSERT INTO t VALUES (2, 1)")
     store = Store(uri)
+    store.write_bytes(f"data/node/e{epoch:010}-{two._engine.store.writer}-0.arrow", b"under way")
     files = set(store.list("data"))
     with pytest.raises(FencedError, match="taken over"):
         one.sql("INSERT INTO t VALUES (3, 1)")

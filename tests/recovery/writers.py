@@ -33,10 +33,13 @@ class Writer:
     def open(cls, uri: str, wait: float = 0.0) -> Writer:
         store = Store(uri)
         lease = Lease(store, wait, CommitLog(store).last_fence)
-        store = replace(store, writer=lease.token)
-        log = CommitLog(store, lease)
-        state = log.load() if log.exists() else log.create()
-        return cls(lease, log, log.take_over(state) if lease.contested else state)
+        try:
+            log = CommitLog(replace(store, writer=lease.token), lease)
+            state = log.load() if log.exists() else log.create()
+            return cls(lease, log, log.take_over(state) if lease.contested else state)
+        except BaseException:
+            lease.release()
+            raise
 
     def commit(self) -> int:
         after = replace(self.state, epoch=self.state.epoch + 1)
