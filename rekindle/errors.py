@@ -80,6 +80,10 @@ class LockedError(RekindleError):
     """Another process is writing to the database."""
 
 
+class FencedError(RekindleError):
+    """Another writer has taken the database over; this one can commit nothing more."""
+
+
 class ClosedError(RekindleError):
     """The database, or the transaction, has ended."""
 

@@ -133,12 +133,12 @@ class Commits:
         self,
         turn: Turn,
         apply: Callable[[Mapping[Table, TableChange]], int],
-        interrupted: Callable[[], int | None],
+        written: Callable[[], int | None],
     ) -> None:
         self._turn = turn
         self._apply = apply
-        self._interrupted = interrupted
-        """The epoch whose record was written although its commit was interrupted."""
+        self._written = written
+        """The epoch whose record is there although its commit was interrupted."""
         self._guard = threading.Condition()
         self._waiting: list[Request] = []
         self._led = False
@@ -235,8 +235,11 @@ class Commits:
                         continue
                     part[0].error = error
                 except Exception as error:
+                    written = self._written()
                     for request in part:
-                        request.error = copy.copy(error) if len(part) > 1 else error
+                        request.epoch = written
+                        if written is None:
+                            request.error = copy.copy(error) if len(part) > 1 else error
                 else:
                     for request in part:
                         request.epoch = epoch
@@ -245,9 +248,9 @@ class Commits:
         except BaseException:
             # Somebody interrupted the thread that commits for all. The others are told what the
             # log says, and wait on where it says nothing.
-            epoch_written = self._interrupted()
+            written = self._written()
             for request in parts[0]:
-                request.epoch = epoch_written
+                request.epoch = written
             with self._guard:
                 self._waiting[:0] = [each for part in parts for each in part if not each.is_done]
             raise

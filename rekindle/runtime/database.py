@@ -44,8 +44,8 @@ from rekindle.runtime.engine import Engine, Incremental, LastStep, altered, tabl
 from rekindle.runtime.explaining import explained
 from rekindle.runtime.factorised import LISTING, Factorised, expanded, is_factorised
 from rekindle.runtime.feeding import Feeding
+from rekindle.runtime.lease import Lease
 from rekindle.runtime.lengths import is_limited, marked, stored
-from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.models import Model, model_spec, with_categories
 from rekindle.runtime.recursion import LIMIT
@@ -100,6 +100,7 @@ class Database:
         writable: bool,
         retain: int | None,
         partitions: int | None = None,
+        wait: float = 0.0,
     ) -> None:
         self.path = path
         store = Store(path if "://" in path else os.path.abspath(path))
@@ -109,10 +110,16 @@ class Database:
                 f"there is no database at '{path}'",
                 hint="open it once with rekindle.connect(path) to create it",
             )
-        local = "://" not in path or path.startswith("file://")
-        self._lock = WriterLock(store.root) if writable and local else None
+        self._lease = None
+        if writable:
+            store.check_creatable()
+            self._lease = Lease(store, wait, log.last_fence)
+            store = replace(store, writer=self._lease.token)
+            log = CommitLog(store, self._lease)
         try:
             state = _opened(log, store)
+            if self._lease is not None and self._lease.contested:
+                state = log.take_over(state)
             self.spark = local_session() if spark is None else spark
             self._catalyst = Catalyst(self.spark)
             self._leaves = Leaves(self._catalyst)
@@ -148,8 +155,8 @@ class Database:
             if writable:
                 self._engine.collect()
         except BaseException:
-            if self._lock is not None:
-                self._lock.release()
+            if self._lease is not None:
+                self._lease.release()
             raise
 
     def _restore(self) -> None:
@@ -644,8 +651,8 @@ class Database:
         with self._engine.turn:
             self._engine.commits.close()
         self._channel.close()
-        if self._lock is not None:
-            self._lock.release()
+        if self._lease is not None:
+            self._lease.release()
 
     def __enter__(self) -> Database:
         return self
@@ -757,7 +764,7 @@ def _opened(log: CommitLog, store: Store) -> State:
         return log.load()
     if store.list("data"):
         raise CorruptionError(
-            f"the commit log of '{store.uri}' is missing, but there are data files",
+            f"the commit log of '{store.label}' is missing, but there are data files",
             detail="expected records or a checkpoint under 'log'",
             hint="restore the log directory from a backup",
         )
@@ -771,12 +778,14 @@ def connect(
     mode: str = "write",
     retain: int | None = None,
     partitions: int | None = None,
+    wait: float = 0.0,
 ) -> Database:
     """Open the database at `path`, or create it.
 
-    One connection at a time may write; any number may read with `mode="read"`. `retain` limits
-    the change history to so many epochs; by default all of it is kept. `partitions`, a power of
-    two, is the number of tasks of every part of a step on Spark; by default each part chooses.
+    One connection at a time may write, and another waits up to `wait` seconds for it; any number
+    may read with `mode="read"`. `retain` limits the change history to so many epochs; by default
+    all of it is kept. `partitions`, a power of two, is the number of tasks of every part of a step
+    on Spark; by default each part chooses.
     """
     if mode not in ("read", "write"):
         raise DefinitionError(f"unknown mode '{mode}'", detail="available: read, write")
@@ -786,6 +795,13 @@ def connect(
         raise DefinitionError(
             f"partitions must be a power of two, not {partitions}", hint="such as 1, 8 or 64"
         )
+    if not wait >= 0:
+        raise DefinitionError(f"wait must be a number of seconds, not {wait}")
     return Database(
-        str(path), spark, writable=mode == "write", retain=retain, partitions=partitions
+        str(path),
+        spark,
+        writable=mode == "write",
+        retain=retain,
+        partitions=partitions,
+        wait=wait,
     )

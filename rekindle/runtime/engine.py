@@ -94,8 +94,8 @@ class Engine:
         """Held by whoever changes the database: one commit or definition at a time."""
         self.snapshots = Snapshots()
         self._interrupted: int | None = None
-        """The epoch whose commit was interrupted after its record had been written."""
-        self.commits = Commits(self.turn, self.apply, lambda: self._interrupted)
+        """The epoch whose commit was interrupted when its record may have been written."""
+        self.commits = Commits(self.turn, self.apply, self._written)
         self._garbage = Garbage(store, state, self.snapshots)
         self.feeding: Feeding | None = None
         self._filling = Filling(plans, frames, store, self._places_inline)
@@ -378,6 +378,11 @@ class Engine:
             self._remember(result, started)
             return epoch
 
+    def _written(self) -> int | None:
+        """The epoch whose commit was interrupted, if its record is there."""
+        epoch = self._interrupted
+        return epoch if epoch is not None and self.log.is_committed(epoch) else None
+
     def _check_current(self, node: Table) -> None:
         """Raise unless the table is still the one that a transaction has changed."""
         entry = self.state.entries.get(node.name)
@@ -507,7 +512,7 @@ class Engine:
     def collect(self) -> list[str]:
         """Remove every data file that nobody needs; gives their names."""
         with self.turn:
-            return self._garbage.collect(self.state)
+            return self._garbage.collect(self.state, self.log.check_writer)
 
     @contextmanager
     def _attempt(self, epoch: int) -> Iterator[None]:
@@ -515,10 +520,11 @@ class Engine:
         try:
             yield
         except BaseException:
-            if self.log.is_committed(epoch):
+            if self.log.may_be_committed(epoch):
                 self._interrupted = epoch
             else:
-                mark = f"/e{epoch:010}-"
+                # Files of another writer at this epoch bear its own name.
+                mark = f"/e{epoch:010}-{self.store.writer}"
                 self.store.delete(path for path in self.store.list("data") if mark in path)
             raise
 

@@ -8,7 +8,7 @@ are short.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from rekindle.runtime.snapshots import Snapshots
@@ -71,13 +71,19 @@ class Garbage:
             gone = set(over)
             self._waiting = [file for file in self._waiting if file not in gone]
 
-    def collect(self, state: State) -> list[str]:
-        """Remove every data file that neither the state needs nor anybody holds; their names."""
+    def collect(self, state: State, check_writer: Callable[[], None]) -> list[str]:
+        """Remove every data file that neither the state needs nor anybody holds; their names.
+
+        The files are listed before the writer is asked whether it still is the writer, so that
+        none of a later one can be among them.
+        """
         oldest = self._snapshots.oldest
         held = [file for file in self._waiting if oldest is not None and file.epoch > oldest]
         needed = state.paths | {file.path for file in held}
         found = [path for path in self._store.list("data") if path not in needed]
-        found += [path for path in self._store.list("log") if path.endswith(".tmp")]
+        for directory in ("log", "lease"):
+            found += [path for path in self._store.list(directory) if path.endswith(".tmp")]
+        check_writer()
         self._store.delete(found)
         self._waiting = held
         return found

@@ -4,11 +4,19 @@ A transaction is committed at the instant its record gets its final name, and no
 are durable by then, and a file that no record names is garbage. A record holds what changed: the
 entries, the traces of the nodes touched, and the runs that became history. The state is the last
 checkpoint plus the records after it. Every file begins with a checksum of the rest.
+
+A record is created, never replaced: where two writers commit the same epoch, one of them is told
+that it is fenced. Records carry the fencing number of the writer's lease, which never falls along
+the log. A writer that takes over from one that may be alive first puts a record of its own at the
+end; from then on nothing that the other has begun can be committed, and its files are garbage.
+
+The head of the log is noted in the lease, after the record. Records that end before it were lost.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +24,9 @@ from typing import Any
 
 import xxhash
 
-from rekindle.errors import CorruptionError
+from rekindle.errors import CorruptionError, RekindleError
+from rekindle.runtime.lease import Lease
+from rekindle.runtime.lease_file import recorded_head
 from rekindle.runtime.state import (
     Change,
     State,
@@ -25,13 +35,17 @@ from rekindle.runtime.state import (
     entry_from_json,
     entry_to_json,
 )
+from rekindle.traces.conditional import UncertainError
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
 DIRECTORY = "log"
+ENDINGS = (".record", ".checkpoint")
 CHECKPOINT_EVERY = 64
 FORMAT = 1
 RACES = 5
+QUESTIONS = 4
+"""So often an uncertain commit is asked about before the connection gives up."""
 
 
 class _VanishedError(CorruptionError):
@@ -41,27 +55,83 @@ class _VanishedError(CorruptionError):
 class CommitLog:
     """The log of the database in `store`."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, lease: Lease | None = None) -> None:
         self._store = store
+        self._lease = lease
+        self._fence = 0
+        """The fencing number of the last record that was read or written."""
+        self._begun: tuple[int, bytes] | None = None
+        """The record whose creation has begun, while it is not known how it ended."""
+        self._committed = -1
+        """The last epoch that was committed by this log."""
 
     def exists(self) -> bool:
         return bool(self._files())
 
     def create(self) -> State:
         """Begin an empty database."""
-        state = State()
-        self.checkpoint(state)
-        return state
+        self.checkpoint(State())
+        return self.load()
 
     def commit(self, before: State, after: State) -> None:
         """Make `after` the state of the database, atomically: it is, or an error is raised."""
-        name = _record_name(after.epoch)
+        data = self._encoded(before, after)
+        self._begin(after.epoch, data)
         try:
-            self._write(name, _record(before, after))
-        except OSError:
-            # The record may have its name without being durable; it must not come to life later.
-            self._store.delete([name])
+            if self._lease is not None:
+                self._lease.check()
+            self._settled(_record_name(after.epoch), data)
+        except FileExistsError as error:
+            self._end()
+            if self._lease is None:
+                raise
+            self._lease.lose(f"epoch {after.epoch} was committed by it")
+            raise self._lease.fenced() from error
+        except (OSError, RekindleError) as error:
+            if not isinstance(error, UncertainError):
+                self._end()
             raise
+        self._note(after.epoch)
+
+    def _begin(self, epoch: int, data: bytes) -> None:
+        """From here on a record may come to be; a lease that ends meanwhile does not end in order.
+
+        Another thread may close the connection at any time.
+        """
+        self._begun = epoch, data
+        if self._lease is not None:
+            self._lease.unsettled = True
+
+    def _end(self) -> None:
+        """It is known how the record that was begun ended."""
+        self._begun = None
+        if self._lease is not None:
+            self._lease.unsettled = False
+
+    def _note(self, epoch: int) -> None:
+        self._committed = epoch
+        self._end()
+        if self._lease is not None:
+            self._lease.note(epoch)
+
+    def take_over(self, state: State) -> State:
+        """The state with an empty epoch of this writer at its end, which shuts out all before it.
+
+        Their records are created by name, and the name after the last one is now taken: what they
+        had under way can be committed no more, and its files may be collected. A mark keeps that
+        record from being removed by a checkpoint, for then its name would be free again.
+        """
+        while True:
+            after = replace(state, epoch=state.epoch + 1)
+            with suppress(FileExistsError):
+                self._store.create(_barrier_name(after.epoch), b"")
+            try:
+                self._settled(_record_name(after.epoch), self._encoded(state, after))
+            except FileExistsError:
+                state = self.load()
+                continue
+            self._note(after.epoch)
+            return after
 
     def maintain(self, state: State) -> None:
         """Write a checkpoint when it is time. The epoch is committed: no failure may undo it."""
@@ -69,16 +139,99 @@ class CommitLog:
             with suppress(OSError):
                 self.checkpoint(state)
 
+    def may_be_committed(self, epoch: int) -> bool:
+        """Is the epoch's record of this writer there, or may it still come to be there?
+
+        When it has been created without an answer, on a store that is not local, the request may
+        be under way. Of another writer's record the answer is no.
+        """
+        if epoch <= self._committed:
+            return True
+        if self._begun is None or self._begun[0] != epoch:
+            return False
+        try:
+            found = self._store.read_bytes(_record_name(epoch))
+        except FileNotFoundError:
+            possible = not self._store.is_local
+        except OSError:
+            possible = True
+        else:
+            possible = found == self._begun[1]
+        if not possible:
+            self._end()
+        return possible
+
     def is_committed(self, epoch: int) -> bool:
-        """Does a record or checkpoint of the epoch, or of a later one, exist?"""
-        return any(_epoch_of(path) >= epoch for path in self._files())
+        """Is the epoch's record of this writer there?"""
+        if epoch <= self._committed:
+            return True
+        if self._begun is None or self._begun[0] != epoch:
+            return False
+        return self._found(_record_name(epoch)) == self._begun[1]
+
+    def check_writer(self) -> None:
+        """Fails if another writer had taken over by now."""
+        if self._lease is not None:
+            self._lease.check_now()
+
+    def last_fence(self) -> int:
+        """The fencing number at the end of the log, as far as that can be read."""
+        last = max(self._files(), key=_epoch_of, default=None)
+        if last is not None:
+            with suppress(CorruptionError):
+                return int(self._read(last).get("fence", 0))
+        return 0
 
     def checkpoint(self, state: State) -> None:
-        """Write the whole state and remove the records it makes superfluous."""
-        self._write(_checkpoint_name(state.epoch), _record(State(epoch=-1), state))
-        old = [path for path in self._files() if _epoch_of(path) < state.epoch]
-        old += [_record_name(state.epoch)] if state.epoch else []
-        self._store.delete(path for path in old if path != _checkpoint_name(state.epoch))
+        """Write the whole state and remove the records it makes superfluous.
+
+        An epoch has one state, so a checkpoint that exists is as good as this one.
+        """
+        name = _checkpoint_name(state.epoch)
+        try:
+            self._store.create(name, self._encoded(State(epoch=-1), state))
+        except FileExistsError:
+            return
+        files = self._store.list(DIRECTORY)
+        kept = {name, *(_record_name(_epoch_of(path)) for path in files if _is_barrier(path))}
+        old = [path for path in files if path.endswith(ENDINGS)]
+        self._store.delete(p for p in old if _epoch_of(p) <= state.epoch and p not in kept)
+
+    def _settled(self, name: str, data: bytes) -> None:
+        """Create a record, and ask again until there is an answer.
+
+        Our own bytes under the name are a yes, whatever the store said.
+        """
+        for remaining in reversed(range(QUESTIONS)):
+            try:
+                return self._store.create(name, data)
+            except FileExistsError:
+                found = self._found(name)
+                if found == data:
+                    # It was created by a request that was answered badly, or not synced.
+                    return self._store.sync(DIRECTORY)
+                if found is not None:
+                    raise
+            except UncertainError:
+                if not remaining:
+                    raise
+            time.sleep(0.1 * (QUESTIONS - remaining))
+        raise UncertainError(f"'{name}' exists and cannot be read")
+
+    def _found(self, name: str) -> bytes | None:
+        try:
+            return self._store.read_bytes(name)
+        except OSError:
+            return None
+
+    def _encoded(self, before: State, after: State) -> bytes:
+        record = _record(before, after)
+        if self._lease is not None:
+            record["writer"] = self._lease.token
+            self._fence = max(self._fence, self._lease.number)
+        record["fence"] = self._fence
+        body = json.dumps(record, separators=(",", ":")).encode()
+        return xxhash.xxh3_64_hexdigest(body).encode() + b"\n" + body
 
     def load(self) -> State:
         """The last committed state."""
@@ -88,16 +241,30 @@ class CommitLog:
         return self._load()
 
     def _load(self) -> State:
+        # Before the log is listed: a writer may commit meanwhile, and then note it.
+        head = recorded_head(self._store)
         files = self._files()
         checkpoints = [path for path in files if path.endswith(".checkpoint")]
         if not checkpoints:
             raise CorruptionError(
-                f"the commit log of '{self._store.uri}' has no checkpoint",
+                f"the commit log of '{self._store.label}' has no checkpoint",
                 hint="restore the log directory from a backup",
             )
         latest = max(checkpoints, key=_epoch_of)
-        state = _apply(State(epoch=-1), self._read(latest))
-        return self._follow(state, files)
+        self._fence = 0
+        state = self._followed_by(State(epoch=-1), latest)
+        state = self._follow(state, files)
+        if state.epoch < head:
+            missing = head - state.epoch
+            epochs = f"epoch {head}" if missing == 1 else f"epochs {state.epoch + 1} to {head}"
+            raise CorruptionError(
+                f"the commit log of '{self._store.label}' lacks its last "
+                + ("record" if missing == 1 else f"{missing} records"),
+                detail=f"it ends at epoch {state.epoch}, and {epochs} had been committed",
+                hint="restore the directory 'log' from a backup; to go on without what is lost, "
+                "remove the directory 'lease'",
+            )
+        return state
 
     def follow(self, state: State) -> State:
         """The state after the records committed since."""
@@ -109,7 +276,7 @@ class CommitLog:
     def _follow(self, state: State, files: list[str]) -> State:
         known = set(files)
         while (path := _record_name(state.epoch + 1)) in known:
-            state = _apply(state, self._read(path))
+            state = self._followed_by(state, path)
         newer = [path for path in known if _epoch_of(path) > state.epoch]
         if newer:
             if any(path.endswith(".checkpoint") for path in newer):
@@ -121,16 +288,22 @@ class CommitLog:
             )
         return state
 
-    def _files(self) -> list[str]:
-        return [
-            path
-            for path in self._store.list(DIRECTORY)
-            if path.endswith((".record", ".checkpoint"))
-        ]
+    def _followed_by(self, state: State, path: str) -> State:
+        """The state after one more file of the log."""
+        record = self._read(path)
+        # An older version of Rekindle may have written in between, and knows no fences.
+        fence = record.get("fence", self._fence)
+        if fence < self._fence:
+            raise CorruptionError(
+                f"file '{path}' of the commit log is of a writer that had been replaced",
+                detail=f"its fencing number is {fence}, after {self._fence}",
+                hint="restore the log directory from a backup",
+            )
+        self._fence = fence
+        return _apply(state, record)
 
-    def _write(self, path: str, record: Mapping[str, Any]) -> None:
-        body = json.dumps(record, separators=(",", ":")).encode()
-        self._store.write_atomically(path, xxhash.xxh3_64_hexdigest(body).encode() + b"\n" + body)
+    def _files(self) -> list[str]:
+        return [path for path in self._store.list(DIRECTORY) if path.endswith(ENDINGS)]
 
     def _read(self, path: str) -> dict[str, Any]:
         try:
@@ -158,6 +331,14 @@ def _record_name(epoch: int) -> str:
 
 def _checkpoint_name(epoch: int) -> str:
     return f"{DIRECTORY}/{epoch:016}.checkpoint"
+
+
+def _barrier_name(epoch: int) -> str:
+    return f"{DIRECTORY}/{epoch:016}.barrier"
+
+
+def _is_barrier(path: str) -> bool:
+    return path.endswith(".barrier")
 
 
 def _epoch_of(path: str) -> int:

@@ -91,8 +91,8 @@ class StepContext:
         return replace(self, circuit=Circuit(kept)) if nodes else self
 
     def path(self, node: str, part: str) -> str:
-        """The name of a file, fixed by operator, epoch, attempt and part."""
-        return f"data/{node}/e{self.epoch:010}-{self.attempt}-{part}"
+        """The name of a file, fixed by operator, epoch, writer, attempt and part."""
+        return f"data/{node}/e{self.epoch:010}-{self.store.writer}{self.attempt}-{part}"
 
     def announces(self, node: Node) -> bool:
         """Does the node give rows before any input: a constant, a new group without keys?"""

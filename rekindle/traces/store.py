@@ -9,6 +9,9 @@ Durability is bought once a commit, not once a file: `write(..., Durability.DEFE
 bytes to the page cache and `flush(paths)` makes many files durable together. A crash in between
 leaves garbage that no commit record names.
 
+`create` decides between writers: a name is given once, whoever asks, on every file system. Files
+are private to the user who writes them (0600, in directories of 0700, less what the umask forbids).
+
 A segment is one record batch, so that its keys are one vector; `MAXIMUM_ROWS` and `MAXIMUM_BYTES`
 bound it (Arrow's 32-bit offsets end at 2 GiB). Only a single hot key may exceed them, and then the
 file has several batches.
@@ -31,8 +34,9 @@ import pyarrow as pa
 import xxhash
 from pyarrow import fs
 
-from rekindle.errors import CorruptionError
+from rekindle.errors import CorruptionError, DefinitionError, UnsupportedError
 from rekindle.traces.arrays import KEY, growth, integers
+from rekindle.traces.conditional import UncertainError, creator
 from rekindle.traces.opened import OPEN_SEGMENTS, Mapped, OpenSegment
 from rekindle.traces.packed import packed
 from rekindle.traces.paging import advise_random
@@ -46,6 +50,8 @@ _STREAMED_BYTES = 2**22
 _HELD_BYTES = 2**16
 """A table of fewer bytes stays in memory as it was written: the next step will read it."""
 _PUBLISHED_ON_CLOSE = {"s3", "gcs", "abfs"}
+_PRIVATE_FILE = 0o600
+_PRIVATE_DIRECTORY = 0o700
 _NAMED: set[str] = set()
 """Directories whose names this process has made durable."""
 _SYNCING = ThreadPoolExecutor(8, "rekindle-sync")
@@ -90,7 +96,14 @@ class _HashingSink:
 @lru_cache(maxsize=64)
 def _resolve(uri: str) -> tuple[Any, str]:
     if "://" in uri:
-        filesystem, root = fs.FileSystem.from_uri(uri)
+        try:
+            filesystem, root = fs.FileSystem.from_uri(uri)
+        except (ValueError, NotImplementedError):
+            # What Arrow says quotes the URI, with the secret in it.
+            raise DefinitionError(
+                f"there is no file system at '{_label(uri)}'",
+                hint="write a path, or a URI such as s3://bucket/warehouse?region=eu-west-1",
+            ) from None
         return filesystem, root.rstrip("/")
     return fs.LocalFileSystem(), os.path.abspath(uri)
 
@@ -100,6 +113,8 @@ class Store:
     """Files under a root given as a local path or a URI; all paths are relative, with '/'."""
 
     uri: str
+    writer: str = ""
+    """What tells the files of one writer from those of any other; readers have none."""
 
     @property
     def filesystem(self) -> Any:
@@ -172,7 +187,7 @@ class Store:
 
     def flush(self, paths: Iterable[str]) -> None:
         """Make files written with `Durability.DEFERRED`, and their names, survive a crash."""
-        if not self._local:
+        if not self.is_local:
             return
         paths = list(dict.fromkeys(paths))
         places = [self.locate(path) for path in paths]
@@ -186,7 +201,7 @@ class Store:
         Who made the directory may have died before its name was durable, so the directories above
         are synced too, once in each process.
         """
-        if not self._local:
+        if not self.is_local:
             return
         place = self.locate(directory).rstrip("/")
         _sync(place)
@@ -200,7 +215,7 @@ class Store:
         """Remove files; those already gone are no error."""
         for path in paths:
             OPEN_SEGMENTS.forget(self.uri, path)
-            remove = os.unlink if self._local else self.filesystem.delete_file
+            remove = os.unlink if self.is_local else self.filesystem.delete_file
             with suppress(FileNotFoundError):
                 remove(self.locate(path))
 
@@ -210,15 +225,26 @@ class Store:
             self.locate(directory).rstrip("/"), recursive=True, allow_not_found=True
         )
         skip = len(self.root) + 1
-        found = self.filesystem.get_file_info(selector)
+        try:
+            found = self.filesystem.get_file_info(selector)
+        except FileNotFoundError:
+            # Arrow looks twice, and in between the directory was made.
+            found = self.filesystem.get_file_info(selector)
         return sorted(info.path[skip:] for info in found if info.type == fs.FileType.File)
 
     def exists(self, path: str) -> bool:
         return bool(self.filesystem.get_file_info(self.locate(path)).type == fs.FileType.File)
 
     def read_bytes(self, path: str) -> bytes:
-        with self.filesystem.open_input_stream(self.locate(path)) as stream:
-            data: bytes = stream.read()
+        """The bytes of a small file; FileNotFoundError if there is none, or none any more."""
+        try:
+            with self.filesystem.open_input_stream(self.locate(path)) as stream:
+                data: bytes = stream.read()
+        except OSError as error:
+            # Arrow asks S3 twice for a file; one that goes in between is any error to it.
+            if not isinstance(error, FileNotFoundError) and not self.exists(path):
+                raise FileNotFoundError(f"'{path}' is gone") from error
+            raise
         return data
 
     def write_bytes(self, path: str, data: bytes) -> None:
@@ -230,9 +256,68 @@ class Store:
         self._publish(path, lambda write: write(data), Durability.IMMEDIATE)
         self.sync(path.rpartition("/")[0])
 
+    def create(self, path: str, data: bytes) -> None:
+        """Make a file that does not exist yet, whole and durable; else raise FileExistsError.
+
+        Of several that create one name, in any process on any host, one succeeds. After an
+        `UncertainError` the file may be there or not, or come to be there; after any other
+        `OSError` it is not.
+        """
+        place = self.locate(path)
+        OPEN_SEGMENTS.forget(self.uri, path)
+        if self.is_local:
+            self._link(place, data)
+            try:
+                self.sync(path.rpartition("/")[0])
+            except OSError as error:
+                raise UncertainError(f"'{path}' was created and may not be durable") from error
+            return
+        self.check_creatable()
+        filesystem, kind = self.filesystem, self.filesystem.type_name
+        if kind in _PUBLISHED_ON_CLOSE:
+            bucket, _, key = place.partition("/")
+            creator(self.uri, filesystem, bucket)(key, data)
+            return
+        temporary = _temporary(place)
+        filesystem.create_dir(place.rpartition("/")[0], recursive=True)
+        with filesystem.open_output_stream(temporary) as stream:
+            stream.write(data)
+        try:
+            # HDFS renames atomically, and never onto a file that exists.
+            filesystem.move(temporary, place)
+        except OSError as error:
+            if not self.exists(path):
+                raise UncertainError(f"no answer to the creation of '{path}'") from error
+            with suppress(OSError):
+                filesystem.delete_file(temporary)
+            raise FileExistsError(f"'{path}' exists") from error
+
+    def check_creatable(self) -> None:
+        """Fails unless this file system can create a file on condition that there is none."""
+        kind = self.filesystem.type_name
+        if kind in _PUBLISHED_ON_CLOSE:
+            creator(self.uri, self.filesystem, self.root.partition("/")[0])
+        elif not self.is_local and kind != "hdfs":
+            raise UnsupportedError(
+                f"a database cannot be written to on the file system '{kind}'",
+                detail="it has no way to create a file on condition that there is none",
+                hint="use a local path, S3, GCS, ABFS or HDFS",
+            )
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Replace a small remote file; a reader may see it torn, a crash may leave it so."""
+        with self.filesystem.open_output_stream(self.locate(path)) as stream:
+            stream.write(data)
+
     @property
-    def _local(self) -> bool:
+    def is_local(self) -> bool:
+        """Are these files of this machine, or mounted as if they were?"""
         return isinstance(self.filesystem, fs.LocalFileSystem)
+
+    @property
+    def label(self) -> str:
+        """The root as messages may show it: no user, no secret, no options."""
+        return _label(self.uri)
 
     def _publish(
         self,
@@ -242,13 +327,9 @@ class Store:
     ) -> None:
         OPEN_SEGMENTS.forget(self.uri, path)
         place = self.locate(path)
-        temporary = f"{place}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
-        if self._local:
-            try:
-                file = open(temporary, "wb", buffering=0)  # noqa: SIM115
-            except FileNotFoundError:
-                _make_directories(os.path.dirname(place))
-                file = open(temporary, "wb", buffering=0)  # noqa: SIM115
+        temporary = _temporary(place)
+        if self.is_local:
+            file = _new_file(temporary)
             try:
                 with file:
                     produce(lambda data: _write_all(file.fileno(), data))
@@ -260,12 +341,32 @@ class Store:
                     os.unlink(temporary)
                 raise
             return
-        self.filesystem.create_dir(place.rpartition("/")[0], recursive=True)
         final = self.filesystem.type_name in _PUBLISHED_ON_CLOSE
+        if not final:
+            self.filesystem.create_dir(place.rpartition("/")[0], recursive=True)
         with self.filesystem.open_output_stream(place if final else temporary) as stream:
             produce(stream.write)
         if not final:
             self.filesystem.move(temporary, place)
+
+    def _link(self, place: str, data: bytes) -> None:
+        """Give a file, whole and synced, a name that nobody has; the name is not durable yet."""
+        temporary = _temporary(place)
+        file = _new_file(temporary)
+        try:
+            with file:
+                _write_all(file.fileno(), data)
+                os.fsync(file.fileno())
+            try:
+                os.link(temporary, place)
+            except OSError:
+                # A network file system may do it, lose the answer, and find the name taken.
+                if os.stat(temporary).st_nlink != 2:
+                    raise
+        finally:
+            # The name decides; what is left of the other one is collected at the next open.
+            with suppress(OSError):
+                os.unlink(temporary)
 
     def _map(self, segment: Segment) -> Mapped:
         place = self.locate(segment.path)
@@ -275,7 +376,7 @@ class Store:
         if info.size != segment.size:
             kind = "truncated" if info.size < segment.size else "too long"
             raise _corrupt(segment, kind, f"{info.size} bytes found, {segment.size} committed")
-        if self._local:
+        if self.is_local:
             data = pa.memory_map(place, "r").read_buffer()
             if data.size < LARGE_BYTES:
                 return Mapped(data, data)
@@ -314,6 +415,28 @@ def _write_batches(sink: Any, table: Any) -> None:
         writer.write_table(table)
 
 
+def _label(uri: str) -> str:
+    scheme, colon, rest = uri.partition("://")
+    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}" if colon else uri
+
+
+def _temporary(place: str) -> str:
+    return f"{place}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+
+
+def _new_file(place: str) -> Any:
+    """A file to write, private to its user, and its directory if that is missing."""
+    try:
+        return open(place, "wb", buffering=0, opener=_private)
+    except FileNotFoundError:
+        _make_directories(os.path.dirname(place))
+        return open(place, "wb", buffering=0, opener=_private)
+
+
+def _private(place: str, flags: int) -> int:
+    return os.open(place, flags, _PRIVATE_FILE)
+
+
 def _write_all(descriptor: int, data: Any) -> None:
     view = memoryview(data).cast("B")
     while view:
@@ -326,7 +449,7 @@ def _make_directories(directory: str) -> None:
         return
     parent = os.path.dirname(directory)
     _make_directories(parent)
-    os.makedirs(directory, exist_ok=True)
+    os.makedirs(directory, _PRIVATE_DIRECTORY, exist_ok=True)
     _sync(parent)
 
 

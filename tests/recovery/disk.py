@@ -34,7 +34,7 @@ Image = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One file operation: create, write, sync, rename, remove or mkdir."""
+    """One file operation: create, write, sync, rename, link, remove or mkdir."""
 
     kind: str
     path: str
@@ -139,11 +139,17 @@ class _System:
         operation = Operation("rename", source, target=target)
         self._disk.perform(operation, lambda: os.replace(source, target))
 
+    def link(self, source: str, target: str) -> None:
+        operation = Operation("link", source, target=target)
+        self._disk.perform(operation, lambda: os.link(source, target))
+
     def unlink(self, path: str) -> None:
         self._disk.perform(Operation("remove", path), lambda: os.unlink(path))
 
-    def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        self._disk.perform(Operation("mkdir", path), lambda: os.makedirs(path, exist_ok=exist_ok))
+    def makedirs(self, path: str, mode: int = 0o777, exist_ok: bool = False) -> None:
+        self._disk.perform(
+            Operation("mkdir", path), lambda: os.makedirs(path, mode, exist_ok=exist_ok)
+        )
 
 
 class _Filesystem(fs.LocalFileSystem):  # type: ignore[misc]
@@ -201,6 +207,8 @@ class _Replay:
                 self._sync_directory(path)
             case "rename":
                 self.names_now[self._relative(operation.target)] = self.names_now.pop(path)
+            case "link":
+                self.names_now[self._relative(operation.target)] = self.names_now[path]
             case "remove":
                 self.names_now.pop(path, None)
             case "mkdir":

@@ -88,7 +88,9 @@ def check_no_leak(root: Path, state: State) -> None:
     """After collection the directory holds what the state needs and nothing else."""
     found = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
     logged = {name for name in found if name.startswith("log/")}
-    assert found - logged - state.paths == {"writer.lock"}, "files that nothing needs"
+    leases = {name for name in found if name.startswith("lease/")}
+    assert len(leases) == 1, "leases of writers that have gone"
+    assert found - logged - leases - state.paths == {"writer.lock"}, "files that nothing needs"
     assert not state.paths - found, "files that the state needs are gone"
 
 

@@ -8,6 +8,7 @@ right rows.
 from __future__ import annotations
 
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -217,9 +218,15 @@ def test_a_log_file_may_not_be_missing(root: Path, timeline: Timeline) -> None:
     with pytest.raises(CorruptionError, match="lacks the record of epoch 11"):
         load(root)
     restore(good, root)
-    # Without its record, the last epoch was never committed.
     inflict(root, last, None)
-    check_files(root, timeline, [EPOCH - 1])
+    with pytest.raises(CorruptionError, match=f"epoch {EPOCH} had been committed"):
+        load(root)
+    inflict(root, middle, None)
+    with pytest.raises(CorruptionError, match=f"epochs {EPOCH - 1} to {EPOCH} had been"):
+        load(root)
+    # A database of an older version has recorded no head, and neither has one that gave it up.
+    shutil.rmtree(root / "lease")
+    check_files(root, timeline, [EPOCH - 2])
 
 
 def test_a_failed_open_releases_the_lock(root: Path, connect: Opener) -> None:

@@ -224,7 +224,7 @@ def test_a_record_that_is_not_renamed_into_place_is_noticed(
             store_module._write_all(file.fileno(), data)
         self.sync(path.rpartition("/")[0])
 
-    monkeypatch.setattr(Store, "write_atomically", write_in_place)
+    monkeypatch.setattr(Store, "create", write_in_place)
     step = crashed(STEPS["small"])
     with pytest.raises(AssertionError, match="killed"):
         check_crashes(step, "killed", tmp_path / "image")

@@ -1,4 +1,4 @@
-"""One writer, by a lock that dies with it; any number of readers."""
+"""One writer, by a lock on its host that dies with it; any number of readers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ REPOSITORY = Path(__file__).parents[2]
 
 HOLD = """
 import sys
-from rekindle.runtime.lock import WriterLock
-lock = WriterLock(sys.argv[1])
+from rekindle.runtime.lease import Lease
+from rekindle.traces.store import Store
+lease = Lease(Store(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
 """
