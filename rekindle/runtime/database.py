@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -31,6 +30,8 @@ from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.incremental.policies.choice import Policy
+from rekindle.redaction import without_secrets
+from rekindle.runtime.backup import Backup, backup
 from rekindle.runtime.check import CheckReport, compare
 from rekindle.runtime.contents import RESERVED, Contents
 from rekindle.runtime.creating import Creating, Definition, Wanted
@@ -49,6 +50,7 @@ from rekindle.runtime.recursion import LIMIT
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.verify import Verification, verify
 from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
 from rekindle.spark.segment import Channel
@@ -63,8 +65,9 @@ from rekindle.spark.types import (
     struct_of,
 )
 from rekindle.traces.arrays import KEY, integers
+from rekindle.traces.faults import named
 from rekindle.traces.reader import TraceReader
-from rekindle.traces.store import Store
+from rekindle.traces.store import Store, absolute
 
 
 class Database:
@@ -80,7 +83,7 @@ class Database:
         partitions: int | None = None,
     ) -> None:
         self.path = path
-        store = Store(path if "://" in path else os.path.abspath(path))
+        store = Store(absolute(path))
         log = CommitLog(store)
         if not writable and not log.exists():
             raise DefinitionError(
@@ -411,6 +414,19 @@ class Database:
         self._check_writable()
         return self._engine.collect()
 
+    def verify(self) -> Verification:
+        """Read every byte that the log names, present and history, and say what is damaged."""
+        self._check_open()
+        return verify(self._engine.store.uri)
+
+    def backup(self, target: str) -> Backup:
+        """Make `target` hold the last epoch, copying what an earlier backup there lacks.
+
+        Writing may go on meanwhile. `rekindle.restore` makes a database of it.
+        """
+        self._check_open()
+        return backup(self._engine.store.uri, absolute(target))
+
     # ---- reading ---------------------------------------------------------------------------
 
     def table(self, name: str, epoch: int | None = None) -> DataFrame:
@@ -536,6 +552,10 @@ class Database:
         self._channel.close()
         if self._lock is not None:
             self._lock.release()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"epoch {self._engine.state.epoch}"
+        return f"<Database '{without_secrets(self.path)}', {state}>"
 
     def __enter__(self) -> Database:
         return self
@@ -671,6 +691,7 @@ def connect(
         raise DefinitionError(
             f"partitions must be a power of two, not {partitions}", hint="such as 1, 8 or 64"
         )
-    return Database(
-        str(path), spark, writable=mode == "write", retain=retain, partitions=partitions
-    )
+    with named(str(path)):
+        return Database(
+            str(path), spark, writable=mode == "write", retain=retain, partitions=partitions
+        )
