@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 
 import pyarrow as pa
@@ -53,6 +54,7 @@ from rekindle.runtime.transaction import Transaction
 from rekindle.runtime.verify import Verification, verify
 from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
+from rekindle.spark.preflight import Access, check_executors
 from rekindle.spark.segment import Channel
 from rekindle.spark.session import local_session
 from rekindle.spark.stages import Lowering
@@ -98,6 +100,9 @@ class Database:
             self._catalyst = Catalyst(self.spark)
             self._leaves = Leaves(self._catalyst)
             self._frames = Frames(self._catalyst, partitions)
+            access = Access.WRITE if writable else Access.READ
+            self._frames.check_executors = partial(check_executors, self.spark, store, access)
+            self._frames.check_executors()
             self._channel = Channel(self._catalyst)
             plans = Plans(Lowering(self._catalyst), self._channel)
             self._engine = Engine(store, log, state, plans, self._frames)
