@@ -13,6 +13,7 @@ we would give is `foreign`.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -34,7 +35,6 @@ Progress = Callable[[int, int], None]
 
 _OURS = re.compile(r"data/[^/]+/e\d{10}-|.*\.tmp$")
 _LOGGED = re.compile(rf"{DIRECTORY}/(\d{{16}})\.(record|checkpoint)$")
-_RACES = 5
 _THREADS = 4
 
 
@@ -132,6 +132,7 @@ class _Verifying:
         self._store = store
         self._log = CommitLog(store)
         self._progress = progress
+        self._lock = threading.Lock()
         self._read = 0
         self._total = 0
 
@@ -225,8 +226,9 @@ class _Verifying:
         return None
 
     def _advance(self, size: int) -> None:
-        self._read += size
-        self._progress(self._read, max(self._read, self._total))
+        with self._lock:
+            self._read += size
+            self._progress(self._read, max(self._read, self._total))
 
     def _is_over(self, path: str, needed: dict[str, Segment], state: State) -> bool:
         """Is the file neither of the state, nor of the log, nor a writer's own at the top?"""

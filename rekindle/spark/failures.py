@@ -19,9 +19,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from rekindle import errors
-from rekindle.errors import EvaluationError, ExecutionError, RekindleError
+from rekindle.errors import EvaluationError, ExecutionError, RekindleError, StorageError
 from rekindle.frontends.spark_sql.jvm import JavaObject
-from rekindle.traces.faults import storage_error
 
 _OF_ROWS = ("21", "22", "23", "38", "39", "54000", "P0")
 """Cardinality, data, integrity, routines that raised (two classes), arrays that grow too long,
@@ -119,8 +118,14 @@ def _trouble(error: Py4JJavaError | PySparkException) -> RekindleError:
     # What a lost task died of is in the middle of a chain, or in its message alone.
     all_said = "\n".join([said, *(str(cause.getMessage()) for cause in causes)])
     if "No space left on device" in all_said:
-        full = OSError(errno.ENOSPC, said)
-        return storage_error(full, "Spark's temporary files")
+        full = StorageError(
+            "a disk that Spark works on is full; nothing was applied",
+            detail=said,
+            hint="make room in spark.local.dir, and in the store of the database, of the driver "
+            "and of every executor",
+        )
+        full.errno = errno.ENOSPC
+        return full
     hints = (hint for words, hint in _HINTS if any(word in all_said for word in words))
     return ExecutionError(_FAILED, detail=said, hint=next(hints, ""))
 
