@@ -98,8 +98,6 @@ class _BackingUp:
         needed = segments_of(state)
         had = {} if before is None else segments_of(before)
         self._target.flush(path for path in needed if had.get(path) != needed[path])
-        mark = {"format": 1, "of": without_secrets(self._source.uri), "epoch": state.epoch}
-        self._target.write_atomically(MARK, json.dumps(mark).encode())
         if before != state:
             CommitLog(self._target).checkpoint(state)
         spare = [path for path in self._target.list("data") if path not in needed]
@@ -114,12 +112,16 @@ class _BackingUp:
         )
 
     def _previous(self) -> State | None:
-        """The state that the target holds; it must be a backup of this database, or empty."""
+        """The state that the target holds; it must be a backup of this database, or empty.
+
+        The mark comes first: where a first backup was interrupted the next one may go on.
+        """
+        of = without_secrets(self._source.uri)
         if not self._target.exists(MARK):
             check_empty(self._target, "a backup")
+            self._target.write_atomically(MARK, json.dumps({"format": 1, "of": of}).encode())
             return None
         mark = json.loads(self._target.read_bytes(MARK))
-        of = without_secrets(self._source.uri)
         if mark["of"] != of:
             raise DefinitionError(
                 f"'{self._target.uri}' is a backup of another database",

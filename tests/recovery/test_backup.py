@@ -131,8 +131,10 @@ def test_damage_is_not_copied(root: Path, tmp_path: Path, timeline: Timeline) ->
     (root / path).unlink()
     with pytest.raises(CorruptionError, match="is missing"):
         backup(str(root), str(copy))
+    with pytest.raises(DefinitionError, match="there is no backup"):
+        restore(str(copy), str(tmp_path / "new"))
     (root / path).write_bytes(whole)
-    backup(str(root), str(copy))
+    assert backup(str(root), str(copy)).copied < len(segments_of(load(root)))
     check_files(copy, timeline, [EPOCH])
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -88,6 +89,7 @@ class Campaign:
         self.db = connect(root)
         self.before = image_of(root)
         self.failures: list[str] = []
+        self.faults = 0
 
     def run(self, *makes: Making, stride: int = 1) -> None:
         """Fault every operation, in turn by each of `makes`; of data files every so many."""
@@ -123,6 +125,7 @@ class Campaign:
                 raise fault(number)(operation)
 
         raised = self._step(interfere)
+        self.faults += 1
         try:
             found = load(self.root).epoch
             if raised is None:
@@ -152,6 +155,7 @@ class Campaign:
                     raise made
 
         raised = self._step(interfere)
+        self.faults += len(hit)
         where = f"operation {number}, {hit[0].kind} of {hit[0].file}" if hit else "no fault"
         record = f"{self.epoch:016}.record"
         late = any(done.target.endswith(record) for done in self.disk.journal[:number])
@@ -246,14 +250,20 @@ def test_a_fault_that_lasts_is_over_when_it_is_mended(
 @pytest.mark.torture
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("epoch", range(SETUP + 1, SETUP + 1 + 2 * PERIOD))
-def test_any_step_may_fail(campaign: Callable[[int], Campaign], epoch: int, fault: str) -> None:
-    campaign(epoch).run(FAULTS[fault])
+def test_any_step_may_fail(
+    campaign: Callable[[int], Campaign], epoch: int, fault: str, tally: Counter[str]
+) -> None:
+    started = campaign(epoch)
+    started.run(FAULTS[fault])
+    tally["faults"] += started.faults
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("what", LASTING)
 @pytest.mark.parametrize("epoch", range(SETUP + 1, SETUP + 1 + PERIOD))
 def test_any_step_may_fail_for_long(
-    campaign: Callable[[int], Campaign], epoch: int, what: str
+    campaign: Callable[[int], Campaign], epoch: int, what: str, tally: Counter[str]
 ) -> None:
-    campaign(epoch).last(*LASTING[what])
+    started = campaign(epoch)
+    started.last(*LASTING[what])
+    tally["lasting faults"] += started.faults
