@@ -1,8 +1,8 @@
 """One tree of exceptions; each error says what happened, what was found, and what to do.
 
 `message` is a lower-case fact that quotes the user's own words, `detail` adds what was found or
-expected, `hint` is something the reader can act on. `str(error)` shows all three. What opens a store
-is in none of them, however the URI that they quote was written.
+expected, `hint` is something the reader can act on. `str(error)` shows all three. What opens a
+store is in none of them, however the URI that they quote was written.
 """
 
 from __future__ import annotations

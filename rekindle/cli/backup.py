@@ -31,7 +31,9 @@ def backup(
 
 def restore(
     backup: Annotated[str, typer.Argument(help="Directory or URI of a backup.")],
-    target: Annotated[str, typer.Argument(help="Where the database shall be; nothing may be there.")],
+    target: Annotated[
+        str, typer.Argument(help="Where the database shall be; nothing may be there.")
+    ],
     epoch: Annotated[
         int | None, typer.Option("--epoch", help="An earlier epoch, of the retained history.")
     ] = None,

@@ -17,7 +17,9 @@ def bytes_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """
     console = Console(stderr=True)
     columns = (TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(what, total=None)
 
         def tell(done: int, total: int) -> None:

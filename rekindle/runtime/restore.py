@@ -73,7 +73,7 @@ def restore(
 
 
 def _check_retained(state: State, epoch: int | None) -> None:
-    if epoch is None or state.horizon <= epoch <= state.epoch and epoch >= 0:
+    if epoch is None or (state.horizon <= epoch <= state.epoch and epoch >= 0):
         return
     raise HistoryError(
         f"epoch {epoch} cannot be restored",

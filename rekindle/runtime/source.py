@@ -37,10 +37,7 @@ from rekindle.traces.trace import Trace
 
 ROWS_PER_PARTITION = 1_000_000
 OPTIONS = ("path", "epoch")
-_OF_CATALOG = ("comment", "location", "provider", "owner", "external", "is_managed_location") + (
-    "collation",
-    "table_type",
-)
+_OF_CATALOG = ("comment", "location", "provider", "owner", "external", "collation", "table_type")
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -2,8 +2,8 @@
 
 A database reads a file when it first needs it, which for old history may be never; so damage waits.
 `verify` reads all there is to read: the checkpoint and the records of the log, and each file of the
-present state and of the history. It takes no lock and changes nothing. A writer may go on meanwhile:
-a file that has gone is missing only if the log, read again, still names it.
+present state and of the history. It takes no lock and changes nothing. A writer may go on: a file
+that has gone is missing only if the log, read again, still names it.
 
 Files that no record names are not damage. A replaced file waits some epochs for readers of an older
 state, and one of an interrupted step for the next writer; both are `waiting`. What has no name that

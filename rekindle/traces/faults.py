@@ -1,9 +1,9 @@
 """Faults of the store, by name.
 
 An operating system answers with a number, an object store with a sentence. `storage_error` makes of
-either a `StorageError` that says what is wrong, where, and what to do. `named_faults` puts it around
-every public method of the store, so that no caller needs to think of it: a `StorageError` is an
-`OSError`, and what was written to survive one survives the other.
+either a `StorageError` that says what is wrong, where, and what to do. `named_faults` puts it
+around every public method of the store, so that no caller needs to think of it: a `StorageError` is
+an `OSError`, and what was written to survive one survives the other.
 
 A file that is missing where one is read, and one that exists where one is created, are answers and
 no faults; they stay what they are.
@@ -62,8 +62,18 @@ FAULTS = (
         "give this user the right to read and write there; for an object store look at the keys, "
         "their policy and their expiry",
         (errno.EACCES, errno.EPERM),
-        ("access_denied", "access denied", "accessdenied", "forbidden", "permission denied")
-        + ("invalid_access_key", "invalidaccesskey", "signature", "expired", "unauthorized"),
+        (
+            "access_denied",
+            "access denied",
+            "accessdenied",
+            "forbidden",
+            "permission denied",
+            "invalid_access_key",
+            "invalidaccesskey",
+            "signature",
+            "expired",
+            "unauthorized",
+        ),
     ),
     Fault(
         "cannot take more open files",
@@ -74,12 +84,35 @@ FAULTS = (
     Fault(
         "does not answer",
         "try again; if it goes on, look at the network and at the store's own limits of requests",
-        (errno.ETIMEDOUT, errno.ECONNRESET, errno.ECONNREFUSED, errno.ECONNABORTED)
-        + (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EPIPE, errno.ESTALE)
-        + (errno.EAGAIN, errno.EBUSY),
-        ("status 503", "status 500", "slow_down", "slowdown", "slow down", "service_unavailable", "throttl")
-        + ("service unavailable", "timeout", "timed out", "network_connection", "curlcode")
-        + ("internal_failure", "connection"),
+        (
+            errno.ETIMEDOUT,
+            errno.ECONNRESET,
+            errno.ECONNREFUSED,
+            errno.ECONNABORTED,
+            errno.EHOSTUNREACH,
+            errno.ENETUNREACH,
+            errno.ENETDOWN,
+            errno.EPIPE,
+            errno.ESTALE,
+            errno.EAGAIN,
+            errno.EBUSY,
+        ),
+        (
+            "status 503",
+            "status 500",
+            "slow_down",
+            "slowdown",
+            "slow down",
+            "service_unavailable",
+            "throttl",
+            "service unavailable",
+            "timeout",
+            "timed out",
+            "network_connection",
+            "curlcode",
+            "internal_failure",
+            "connection",
+        ),
     ),
     Fault(
         "cannot read or write its device",

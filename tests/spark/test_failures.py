@@ -173,9 +173,7 @@ def test_an_ordinary_directory_that_is_full_too(
     assert db.check("v").rows == 1
 
 
-def test_a_tiny_memory_for_files_is_not_used(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tiny_memory_for_files_is_not_used(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "ENOUGH_BYTES", 2**62)
     with closing(segment.Channel(db._catalyst)) as channel:
         assert not channel._inward.startswith(segment.SHARED)
