@@ -16,13 +16,13 @@ import enum
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import rekindle
 from rekindle.errors import ExecutionError, StorageError
 from rekindle.spark.failures import spark_error
 from rekindle.traces.store import Store
@@ -38,6 +38,8 @@ class Access(enum.Enum):
     WRITE = "write"
 
 
+VERSION = str(import_module("rekindle").__version__)
+"""By its name: the package's own module names all that is in it, also what imports this one."""
 _SECONDS = 0.1
 """For how long a task keeps its place, so that the next one goes to another executor."""
 _ASKED: dict[tuple[str, str, Access], frozenset[str]] = {}
@@ -107,13 +109,13 @@ def judge(answers: Sequence[Answer], store: Store) -> None:
             raise ExecutionError(
                 f"the executor on {answer.host} cannot import rekindle",
                 detail=f"{answer.trouble}; its Python is {answer.python}",
-                hint=f"install rekindle=={rekindle.__version__} with pyarrow where Spark's Python "
+                hint=f"install rekindle=={VERSION} with pyarrow where Spark's Python "
                 "workers run, or set spark.pyspark.python to a Python that has it",
             )
-        if answer.version != rekindle.__version__:
+        if answer.version != VERSION:
             raise ExecutionError(
                 f"the executor on {answer.host} has another version of rekindle",
-                detail=f"{answer.version} there, {rekindle.__version__} in the driver; its Python "
+                detail=f"{answer.version} there, {VERSION} in the driver; its Python "
                 f"is {answer.python}",
                 hint="install the same version everywhere",
             )
@@ -170,6 +172,7 @@ def _question(
         import socket
         import sys
         import time
+        from importlib import import_module
 
         time.sleep(seconds)
         answer: dict[str, Any] = {
@@ -178,12 +181,10 @@ def _question(
             "version": None,
         }
         try:
-            import pyarrow  # noqa: F401
-
-            import rekindle
+            import_module("pyarrow")
             from rekindle.traces.store import Store
 
-            answer["version"] = rekindle.__version__
+            answer["version"] = import_module("rekindle").__version__
         except Exception as error:
             answer["trouble"] = f"{type(error).__name__}: {error}"
             yield answer
