@@ -132,6 +132,11 @@ class _BackingUp:
         return log.load() if log.exists() else None
 
     def _check_newer(self, before: State | None, state: State) -> None:
+        if before is not None and before.epoch == state.epoch and before != state:
+            raise DefinitionError(
+                f"'{self._target.uri}' holds another state of epoch {state.epoch}",
+                hint="choose another target; was the database restored from an older backup?",
+            )
         if before is not None and before.epoch > state.epoch:
             raise DefinitionError(
                 f"'{self._target.uri}' holds epoch {before.epoch}, which is newer",

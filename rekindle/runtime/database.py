@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -67,7 +68,7 @@ from rekindle.spark.types import (
     struct_of,
 )
 from rekindle.traces.arrays import KEY, integers
-from rekindle.traces.faults import named
+from rekindle.traces.faults import named_by_path
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store, absolute
 
@@ -85,7 +86,7 @@ class Database:
         partitions: int | None = None,
     ) -> None:
         self.path = path
-        store = Store(absolute(path))
+        store = Store(path if "://" in path else os.path.abspath(path))
         log = CommitLog(store)
         if not writable and not log.exists():
             raise DefinitionError(
@@ -674,6 +675,7 @@ def _opened(log: CommitLog, store: Store) -> State:
     return log.create()
 
 
+@named_by_path
 def connect(
     path: str,
     spark: SparkSession | None = None,
@@ -696,7 +698,6 @@ def connect(
         raise DefinitionError(
             f"partitions must be a power of two, not {partitions}", hint="such as 1, 8 or 64"
         )
-    with named(str(path)):
-        return Database(
-            str(path), spark, writable=mode == "write", retain=retain, partitions=partitions
-        )
+    return Database(
+        str(path), spark, writable=mode == "write", retain=retain, partitions=partitions
+    )

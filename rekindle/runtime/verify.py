@@ -34,7 +34,8 @@ Progress = Callable[[int, int], None]
 """Is told how many bytes are done, and how many there are."""
 
 _OURS = re.compile(r"data/[^/]+/e\d{10}-|.*\.tmp$")
-_LOGGED = re.compile(rf"{DIRECTORY}/(\d{{16}})\.(record|checkpoint)$")
+_LOGGED = re.compile(rf"{DIRECTORY}/\d{{16}}\.(record|checkpoint)$")
+_OF_LOG = re.compile(rf"{DIRECTORY}/\d{{16}}\.[a-z]+$")
 _THREADS = 4
 
 
@@ -234,7 +235,7 @@ class _Verifying:
         """Is the file neither of the state, nor of the log, nor a writer's own at the top?"""
         if "/" not in path or path in needed:
             return False
-        return not _LOGGED.match(path) and path.startswith((f"{DIRECTORY}/", "data/"))
+        return not _OF_LOG.match(path) and path.startswith((f"{DIRECTORY}/", "data/"))
 
 
 def _owners(state: State) -> dict[str, set[str]]:

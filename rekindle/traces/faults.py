@@ -17,12 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from rekindle.errors import StorageError
 from rekindle.redaction import without_secrets
 
 _C = TypeVar("_C", bound=type[Any])
+_F = TypeVar("_F", bound=Callable[..., Any])
 _LAST = "the database is at its last epoch"
 
 
@@ -153,10 +154,26 @@ def named(place: str) -> Iterator[None]:
     """A block in which every fault of a store gets its name, whatever was asked of it."""
     try:
         yield
-    except StorageError:
-        raise
     except OSError as error:
+        if _is_ours(error):
+            raise
         raise storage_error(error, place) from _showable(error)
+
+
+def _is_ours(error: OSError) -> bool:
+    """Has the error a name of this package, which somebody may wait for?"""
+    return type(error).__module__.startswith("rekindle.")
+
+
+def named_by_path(function: _F) -> _F:
+    """A function of a path, out of which no bare `OSError` comes."""
+
+    @wraps(function)
+    def naming(*args: Any, **kwargs: Any) -> Any:
+        with named(str(args[0] if args else kwargs.get("path", ""))):
+            return function(*args, **kwargs)
+
+    return cast(_F, naming)
 
 
 def _showable(error: OSError) -> OSError | None:
@@ -180,10 +197,10 @@ def _naming(method: Callable[..., Any]) -> Callable[..., Any]:
     def naming(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return method(self, *args, **kwargs)
-        except (StorageError, FileExistsError):
+        except FileExistsError:
             raise
         except OSError as error:
-            if reads and isinstance(error, FileNotFoundError):
+            if _is_ours(error) or (reads and isinstance(error, FileNotFoundError)):
                 raise
             raise storage_error(error, self.uri) from _showable(error)
 

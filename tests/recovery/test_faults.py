@@ -70,9 +70,12 @@ FAULTS: dict[str, Making] = {
     "slow": late,
 }
 LASTING: dict[str, tuple[int, tuple[str, ...]]] = {
-    "full": (errno.ENOSPC, ("create", "write", "mkdir")),
-    "read-only": (errno.EROFS, ("create", "write", "mkdir", "rename", "remove")),
-    "broken": (errno.EIO, ("create", "write", "mkdir", "rename", "remove", "sync", "list")),
+    "full": (errno.ENOSPC, ("create", "write", "mkdir", "link")),
+    "read-only": (errno.EROFS, ("create", "write", "mkdir", "rename", "link", "remove")),
+    "broken": (
+        errno.EIO,
+        ("create", "write", "mkdir", "rename", "link", "remove", "sync", "list"),
+    ),
 }
 """Faults that stay until somebody mends them: the number and the operations it is the answer to."""
 

@@ -10,8 +10,10 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyarrow import fs
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -22,9 +24,9 @@ from rekindle.runtime.backup import backup
 from rekindle.runtime.restore import restore
 from rekindle.runtime.source import RekindleSource
 from rekindle.runtime.verify import verify
+from rekindle.traces import store as store_module
 from rekindle.traces.opened import OPEN_SEGMENTS
-from tests.recovery.disk import image_of
-from tests.recovery.remote import Remote
+from tests.recovery.disk import Disk, Interference, Operation, image_of
 
 URI = "s3://AKIA7:topsecret@bucket/warehouse"
 SHOWN = "s3://***@bucket/warehouse"
@@ -57,23 +59,33 @@ class Said:
 
 
 @pytest.fixture
-def remote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remote:
-    handler = Remote(str(tmp_path / "bucket"))
-    (tmp_path / "bucket").mkdir()
-    handler.install(monkeypatch, URI)
-    return handler
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """The disk of a bucket: what is at the URI is in a directory."""
+    bucket = tmp_path / "bucket"
+    bucket.mkdir()
+    resolve = store_module._resolve
+
+    def resolved(uri: str) -> tuple[Any, str]:
+        if not uri.startswith(URI):
+            return resolve(uri)
+        return fs.LocalFileSystem(), str(bucket) + uri.removeprefix(URI)
+
+    monkeypatch.setattr(store_module, "_resolve", resolved)
+    watched = Disk(bucket)
+    watched.install(monkeypatch)
+    return watched
 
 
-def failing(kind: str, error: Callable[[], Exception]) -> Callable[[int, str, str], None]:
-    def interfere(number: int, called: str, path: str) -> None:
-        if called == kind:
+def failing(kind: str, error: Callable[[], Exception]) -> Interference:
+    def interfere(number: int, operation: Operation) -> None:
+        if operation.kind == kind:
             raise error()
 
     return interfere
 
 
 def test_no_secret_is_ever_said(
-    remote: Remote, spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    disk: Disk, spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     said = Said()
     root = tmp_path / "bucket"
@@ -91,17 +103,17 @@ def test_no_secret_is_ever_said(
     assert f"'{SHOWN}'" in repr(db)
 
     busy = failing("create", lambda: OSError(f"PUT {URI}/x: AWS Error SLOW_DOWN"))
-    remote.interfere = busy
+    disk.interfere = busy
     with said.raised("does not answer"):
         db.sql("INSERT INTO t VALUES (3, 1)")
     with said.raised("does not answer"):
         backup(str(root), URI + "/copy")
-    remote.interfere = failing("list", lambda: PermissionError(13, "Forbidden", URI))
+    disk.interfere = failing("list", lambda: PermissionError(13, "Forbidden", URI))
     with said.raised("refuses access"):
         verify(URI)
     with said.raised("refuses access"):
         rekindle.connect(URI, spark, mode="read")
-    remote.interfere = None
+    disk.interfere = None
     db.sql("INSERT INTO t VALUES (3, 1)")
     said.add(db.verify(), db.verify().to_json(), db.backup(URI + "/copy"))
     said.add(restore(URI + "/copy", URI + "/restored"))

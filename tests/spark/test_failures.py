@@ -163,6 +163,7 @@ def test_an_ordinary_directory_that_is_full_too(
     db.sql("CREATE TABLE t (n STRUCT<a: INT>)")
     db.create_view("v", "SELECT upper(CAST(n.a AS STRING)) AS u FROM t")
     channel = db._channel
+    channel._directory.cleanup()
     channel._settle(None)
     with monkeypatch.context() as patch:
         os.symlink("/dev/full", channel._inward + "-full")

@@ -202,6 +202,21 @@ def test_a_uri_that_is_none_is_refused_without_its_secret(uri: str) -> None:
     assert caught.value.__cause__ is None
 
 
+def test_what_has_a_name_of_ours_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody waits for it: a commit asks again whether its record was created."""
+    uncertain = type("UncertainError", (OSError,), {"__module__": "rekindle.traces.somewhere"})
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise uncertain("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "open", failing, raising=False)
+        with pytest.raises(uncertain):
+            Store(str(tmp_path)).write_bytes("a", b"x")
+    with pytest.raises(uncertain), named("/w"):
+        failing()
+
+
 def test_a_block_names_what_happens_in_it() -> None:
     with pytest.raises(StorageError, match=r"the store of '/w' is full"), named("/w"):
         raise OSError(errno.ENOSPC, "no room")
