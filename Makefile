@@ -65,7 +65,9 @@ fuzz: venv ## long property tests and a table of what they covered; REKINDLE_FUZ
 	$(call stage,fuzz (REKINDLE_FUZZ_EXAMPLES=$(REKINDLE_FUZZ_EXAMPLES)))
 	@$(VENV_PYTHON) -m pytest -q -m fuzz --timeout=0 tests $(ARGS)
 
-torture: venv ## kill -9 and reopen, many times
+# What has passed is noted under build/torture: a run goes on from where the last one stopped.
+torture: export REKINDLE_TORTURE = $(CURDIR)/build/torture
+torture: venv ## kill -9, lose executors, fill disks; goes on from where it stopped
 	$(call stage,torture)
 	@$(VENV_PYTHON) -m pytest -q -m torture --timeout=0 tests/recovery $(ARGS)
 

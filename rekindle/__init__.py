@@ -12,11 +12,23 @@ if TYPE_CHECKING:
     from rekindle.errors import RekindleError
     from rekindle.runtime.database import Database, connect
     from rekindle.runtime.recursion import fixpoint
+    from rekindle.runtime.restore import restore
     from rekindle.runtime.ring_queries import agca
     from rekindle.runtime.ring_sums import ring_sum
     from rekindle.runtime.transaction import Transaction
+    from rekindle.runtime.verify import verify
 
-__all__ = ["Database", "RekindleError", "Transaction", "agca", "connect", "fixpoint", "ring_sum"]
+__all__ = [
+    "Database",
+    "RekindleError",
+    "Transaction",
+    "agca",
+    "connect",
+    "fixpoint",
+    "restore",
+    "ring_sum",
+    "verify",
+]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -26,7 +38,9 @@ _HOMES = {
     "agca": "rekindle.runtime.ring_queries",
     "connect": "rekindle.runtime.database",
     "fixpoint": "rekindle.runtime.recursion",
+    "restore": "rekindle.runtime.restore",
     "ring_sum": "rekindle.runtime.ring_sums",
+    "verify": "rekindle.runtime.verify",
 }
 
 

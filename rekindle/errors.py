@@ -1,7 +1,8 @@
 """One tree of exceptions; each error says what happened, what was found, and what to do.
 
 `message` is a lower-case fact that quotes the user's own words, `detail` adds what was found or
-expected, `hint` is something the reader can act on. `str(error)` shows all three.
+expected, `hint` is something the reader can act on. `str(error)` shows all three. What opens a
+store is in none of them, however the URI that they quote was written.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from rekindle.redaction import without_secrets
+
 
 class RekindleError(Exception):
     """Base of every error that Rekindle raises on purpose."""
 
     def __init__(self, message: str, *, detail: str = "", hint: str = "") -> None:
+        message = without_secrets(message)
         super().__init__(message)
         self.message = message
-        self.detail = detail
-        self.hint = hint
+        self.detail = without_secrets(detail)
+        self.hint = without_secrets(hint)
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -90,6 +94,14 @@ class ClosedError(RekindleError):
 
 class CorruptionError(RekindleError):
     """A file whose bytes are not the ones that were committed."""
+
+
+class StorageError(RekindleError, OSError):
+    """The store failed: full, read-only, forbidden, broken or out of reach. Nothing was applied.
+
+    It is an `OSError` too, with the number of the one that it stands for, so that who handles what
+    an operating system says handles this as well.
+    """
 
 
 class HistoryError(RekindleError):

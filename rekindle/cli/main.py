@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 
 import rekindle
+from rekindle.cli.backup import backup, restore
 from rekindle.cli.bench.command import bench
 from rekindle.cli.check import check
 from rekindle.cli.demo.command import demo
 from rekindle.cli.explain import explain
 from rekindle.cli.scratch import clean_up_when_terminated
 from rekindle.cli.sql import sql
+from rekindle.cli.verify import verify
 
 app = typer.Typer(
     name="rekindle",
@@ -25,6 +27,9 @@ app.command()(demo)
 app.command()(sql)
 app.command()(explain)
 app.command()(check)
+app.command()(verify)
+app.command()(backup)
+app.command()(restore)
 app.command()(bench)
 
 

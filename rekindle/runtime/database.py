@@ -7,7 +7,7 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from types import TracebackType
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -34,6 +34,8 @@ from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.incremental.policies.choice import Policy
+from rekindle.redaction import without_secrets
+from rekindle.runtime.backup import Backup, backup
 from rekindle.runtime.check import CheckReport, compare
 from rekindle.runtime.contents import RESERVED, Contents
 from rekindle.runtime.creating import Creating, Definition, Wanted
@@ -53,8 +55,10 @@ from rekindle.runtime.sessions import Sessions
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.verify import Verification, verify
 from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
+from rekindle.spark.preflight import Access, check_executors
 from rekindle.spark.segment import Channel
 from rekindle.spark.session import local_session
 from rekindle.spark.stages import Lowering
@@ -67,7 +71,8 @@ from rekindle.spark.types import (
     struct_of,
 )
 from rekindle.traces.arrays import KEY, integers
-from rekindle.traces.store import Store
+from rekindle.traces.faults import named_by_path
+from rekindle.traces.store import Store, absolute
 
 RETRIES = 3
 """How often a statement by itself is tried beside others, before it is run while they wait."""
@@ -124,6 +129,9 @@ class Database:
             self._catalyst = Catalyst(self.spark)
             self._leaves = Leaves(self._catalyst)
             self._frames = Frames(self._catalyst, partitions)
+            access = Access.WRITE if writable else Access.READ
+            self._frames.check_executors = partial(check_executors, self.spark, store, access)
+            self._frames.check_executors()
             self._channel = Channel(self._catalyst)
             plans = Plans(Lowering(self._catalyst), self._channel)
             self._engine = Engine(store, log, state, plans, self._frames)
@@ -481,6 +489,19 @@ class Database:
         self._check_writable()
         return self._engine.collect()
 
+    def verify(self) -> Verification:
+        """Read every byte that the log names, present and history, and say what is damaged."""
+        self._check_open()
+        return verify(self._engine.store.uri)
+
+    def backup(self, target: str) -> Backup:
+        """Make `target` hold the last epoch, copying what an earlier backup there lacks.
+
+        Writing may go on meanwhile. `rekindle.restore` makes a database of it.
+        """
+        self._check_open()
+        return backup(self._engine.store.uri, absolute(target))
+
     # ---- reading ---------------------------------------------------------------------------
 
     def table(self, name: str, epoch: int | None = None) -> DataFrame:
@@ -654,6 +675,10 @@ class Database:
         if self._lease is not None:
             self._lease.release()
 
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"epoch {self._engine.state.epoch}"
+        return f"<Database '{without_secrets(self.path)}', {state}>"
+
     def __enter__(self) -> Database:
         return self
 
@@ -771,6 +796,7 @@ def _opened(log: CommitLog, store: Store) -> State:
     return log.create()
 
 
+@named_by_path
 def connect(
     path: str,
     spark: SparkSession | None = None,

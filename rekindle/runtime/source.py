@@ -20,7 +20,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from rekindle.errors import DefinitionError, HistoryError, RekindleError, UnsupportedError
+from rekindle.errors import (
+    DefinitionError,
+    HistoryError,
+    RekindleError,
+    UnsupportedError,
+    did_you_mean,
+)
 from rekindle.runtime.contents import repeated, snapshot
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.state import Entry, State, ViewEntry
@@ -30,6 +36,8 @@ from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
 ROWS_PER_PARTITION = 1_000_000
+OPTIONS = ("path", "epoch")
+_OF_CATALOG = ("comment", "location", "provider", "owner", "external", "collation", "table_type")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,6 +79,7 @@ class RekindleSource(DataSource):
         return "rekindle"
 
     def _open(self) -> tuple[Store, State, Entry]:
+        self._check_options()
         path = self.options.get("path", "").rstrip("/")
         root, _, name = path.rpartition("/")
         if not name:
@@ -91,6 +100,22 @@ class RekindleSource(DataSource):
                 hint="read it with db.table(...) or db.factorised(...)",
             )
         return store, state, entry
+
+    def _check_options(self) -> None:
+        """Refuse an option that would be ignored.
+
+        For a table of its catalog Spark sends properties along, its own and the user's, whose
+        names have dots by custom.
+        """
+        of_catalog = "provider" in self.options
+        for name in self.options:
+            known = name.lower() in OPTIONS
+            if not known and not (of_catalog and ("." in name or name.lower() in _OF_CATALOG)):
+                raise DefinitionError(
+                    f"the data source 'rekindle' has no option '{name}'",
+                    detail=f"available: {', '.join(OPTIONS)}",
+                    hint=did_you_mean(name.lower(), OPTIONS),
+                )
 
     @briefly
     def schema(self) -> StructType:

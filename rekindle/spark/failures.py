@@ -9,6 +9,7 @@ nor for a module that a Python function needs and its worker does not have.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 
@@ -18,7 +19,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from rekindle import errors
-from rekindle.errors import EvaluationError, ExecutionError, RekindleError
+from rekindle.errors import EvaluationError, ExecutionError, RekindleError, StorageError
 from rekindle.frontends.spark_sql.jvm import JavaObject
 
 _OF_ROWS = ("21", "22", "23", "38", "39", "54000", "P0")
@@ -85,10 +86,48 @@ def _broken_by_a_row(error: Py4JJavaError | PySparkException) -> EvaluationError
     )
 
 
-def _trouble(error: Py4JJavaError | PySparkException) -> ExecutionError:
+_HINTS = (
+    (
+        ("ExecutorLostFailure", "executor lost", "Executor heartbeat timed out", "SIGKILL"),
+        "an executor was lost; run the statement again, and if it happens again give executors "
+        "more memory (spark.executor.memory, spark.executor.memoryOverhead)",
+    ),
+    (
+        ("Python worker exited unexpectedly", "Python worker failed to connect", "EOFException"),
+        "a Python worker was killed, most often for want of memory; run the statement again, and "
+        "if it happens again give executors more spark.executor.memoryOverhead",
+    ),
+    (
+        ("OutOfMemoryError",),
+        "give the driver or the executors more memory (spark.driver.memory, spark.executor.memory)",
+    ),
+    (
+        ("SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown"),
+        "Spark has ended: start a session and call rekindle.connect again",
+    ),
+    (
+        ("Cannot run program", "PYTHON_VERSION_MISMATCH"),
+        "set spark.pyspark.python to a Python that every executor has, of the driver's version",
+    ),
+)
+
+
+def _trouble(error: Py4JJavaError | PySparkException) -> RekindleError:
     causes = list(_causes(error))
-    said = str(causes[-1].toString()) if causes else str(error)
-    return ExecutionError(_FAILED, detail=_without_stack(said))
+    said = _without_stack(str(causes[-1].toString()) if causes else str(error))
+    # What a lost task died of is in the middle of a chain, or in its message alone.
+    all_said = "\n".join([said, *(str(cause.getMessage()) for cause in causes)])
+    if "No space left on device" in all_said:
+        full = StorageError(
+            "a disk that Spark works on is full; nothing was applied",
+            detail=said,
+            hint="make room in spark.local.dir, and in the store of the database, of the driver "
+            "and of every executor",
+        )
+        full.errno = errno.ENOSPC
+        return full
+    hints = (hint for words, hint in _HINTS if any(word in all_said for word in words))
+    return ExecutionError(_FAILED, detail=said, hint=next(hints, ""))
 
 
 def _causes(error: Py4JJavaError | PySparkException) -> Iterator[JavaObject]:

@@ -61,6 +61,8 @@ class Frames:
     def __init__(self, catalyst: Catalyst, partitions: int | None = None) -> None:
         self.catalyst = catalyst
         self._chosen = partitions
+        self.check_executors: Callable[[], None] = lambda: None
+        """Raises unless tasks can run where they would."""
 
     # ---- stages ----------------------------------------------------------------------------
 
@@ -149,6 +151,7 @@ class Frames:
 
     def of_tasks(self, tasks: Tasks) -> DataFrame:
         """What tasks give, as a frame."""
+        self.check_executors()
         task, schema = tasks.task, tasks.schema
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -189,6 +192,7 @@ class Frames:
         examine: Examination = iter,
     ) -> Run:
         """The rows of a frame, through a function on tables if one is given, in the same way."""
+        self.check_executors()
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             tables = in_tables(batches, SORTED_ROWS)

@@ -14,6 +14,7 @@ Stages of plain shapes are not worth the way to the JVM (`columnar.py`).
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import tempfile
@@ -28,6 +29,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
+from rekindle.errors import StorageError
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
 from rekindle.frontends.spark_sql.variants import from_spark
 from rekindle.spark.columnar import Columnar, columnar, through
@@ -37,22 +39,27 @@ from rekindle.spark.inlet import Inlet
 from rekindle.spark.narrowing import Narrowed
 from rekindle.spark.stages import WEIGHT, Generated, Output, Rowwise
 from rekindle.spark.types import data_type, stored
+from rekindle.traces.faults import named
 
 _ARROW = "org.apache.spark.sql.execution.arrow.ArrowConverters"
 _NO_LIMIT = 2**62
+SHARED = "/dev/shm"
+ENOUGH_BYTES = 2**28
+"""A directory in memory with less room than this is not used."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Channel:
-    """Moves Arrow tables to the JVM and back through two files in memory."""
+    """Moves Arrow tables to the JVM and back through two files in memory.
+
+    Where the memory for files is full, or so little that it soon will be (a container often has
+    64 MB), they are ordinary temporary files.
+    """
 
     def __init__(self, catalyst: Catalyst) -> None:
         self.catalyst = catalyst
-        shared = "/dev/shm"
-        where = shared if os.access(shared, os.W_OK) else None
         self._lock = threading.Lock()
-        self._directory = tempfile.TemporaryDirectory(prefix="rekindle-", dir=where)
-        self._inward = os.path.join(self._directory.name, "in")
-        self._outward = os.path.join(self._directory.name, "out")
+        self._settle(SHARED if _has_room(SHARED) else None)
         self._arrow = catalyst.module(_ARROW)
         self._python = catalyst.module("org.apache.spark.api.python.PythonRDD")
         # Looking a class up is a round trip of its own; a step makes these calls many times.
@@ -82,14 +89,43 @@ class Channel:
         """
         source.check(table)
         with self._lock:
-            inward = pa.OSFile(self._inward, "wb")
-            with inward as file, pa.ipc.new_stream(file, table.schema) as out:
-                # One batch: Spark's reader stops for good at the second empty batch in a row.
-                out.write_table(table.combine_chunks())
             try:
-                self._pass_through(source.schema, through, target, readers)
-            except (Py4JJavaError, PySparkException) as error:
-                raise spark_error(error) from error
+                return self._exchange(table, source, through, target, readers)
+            except StorageError as error:
+                if self._ordinary or error.errno not in _FULL:
+                    raise
+            self._directory.cleanup()
+            self._settle(None)
+            return self._exchange(table, source, through, target, readers)
+
+    def _settle(self, directory: str | None) -> None:
+        """Use files in a directory; None is the ordinary one for temporary files."""
+        self._ordinary = directory is None
+        with named(directory or tempfile.gettempdir()):
+            self._directory = tempfile.TemporaryDirectory(prefix="rekindle-", dir=directory)
+        self._inward = os.path.join(self._directory.name, "in")
+        self._outward = os.path.join(self._directory.name, "out")
+
+    def _exchange(
+        self,
+        table: pa.Table,
+        source: Inlet,
+        through: Callable[..., JavaObject],
+        target: JavaObject,
+        readers: int,
+    ) -> pa.Table | None:
+        with (
+            named(self._directory.name),
+            pa.OSFile(self._inward, "wb") as file,
+            pa.ipc.new_stream(file, table.schema) as out,
+        ):
+            # One batch: Spark's reader stops for good at the second empty batch in a row.
+            out.write_table(table.combine_chunks())
+        try:
+            self._pass_through(source.schema, through, target, readers)
+        except (Py4JJavaError, PySparkException) as error:
+            raise spark_error(error) from error
+        with named(self._directory.name):
             return self._read()
 
     def _pass_through(
@@ -128,6 +164,14 @@ class Channel:
 
     def close(self) -> None:
         self._directory.cleanup()
+
+
+def _has_room(directory: str) -> bool:
+    try:
+        room = os.statvfs(directory)
+    except OSError:
+        return False
+    return os.access(directory, os.W_OK) and room.f_bavail * room.f_frsize >= ENOUGH_BYTES
 
 
 class Segment:

@@ -18,15 +18,22 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from rekindle.errors import PrerequisiteError, UnsupportedError
+from rekindle.errors import PrerequisiteError, StorageError, UnsupportedError
 
 EXTRA = "object-store"
 _PATIENCE = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 _TIMEOUT = timedelta(seconds=15)
 
 
-class UncertainError(OSError):
+class UncertainError(StorageError):
     """A file of which nobody can say whether it was created."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message,
+            hint="close the connection and open the database again: its epoch says whether what "
+            "was being committed is there",
+        )
 
 
 def creator(uri: str, filesystem: Any, bucket: str) -> Callable[[str, bytes], None]:

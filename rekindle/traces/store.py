@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,8 +35,10 @@ import xxhash
 from pyarrow import fs
 
 from rekindle.errors import CorruptionError, DefinitionError, UnsupportedError
+from rekindle.redaction import without_secrets
 from rekindle.traces.arrays import KEY, growth, integers
 from rekindle.traces.conditional import UncertainError, creator
+from rekindle.traces.faults import named_faults
 from rekindle.traces.opened import OPEN_SEGMENTS, Mapped, OpenSegment
 from rekindle.traces.packed import packed
 from rekindle.traces.paging import advise_random
@@ -93,21 +95,28 @@ class _HashingSink:
         return self._hash.hexdigest()
 
 
+def absolute(path: str) -> str:
+    """A local path from the root of the file system; a URI as it is."""
+    return path if "://" in path else os.path.abspath(path)
+
+
 @lru_cache(maxsize=64)
 def _resolve(uri: str) -> tuple[Any, str]:
     if "://" in uri:
         try:
             filesystem, root = fs.FileSystem.from_uri(uri)
-        except (ValueError, NotImplementedError):
-            # What Arrow says quotes the URI, with the secret in it.
+        except (ValueError, NotImplementedError) as error:
+            said = str(error)
             raise DefinitionError(
-                f"there is no file system at '{_label(uri)}'",
-                hint="write a path, or a URI such as s3://bucket/warehouse?region=eu-west-1",
-            ) from None
+                f"'{uri}' is not a place that a database can be in",
+                detail=said,
+                hint="give a local path, or a URI such as s3://bucket/warehouse?region=eu-west-1",
+            ) from (error if without_secrets(said) == said else None)
         return filesystem, root.rstrip("/")
     return fs.LocalFileSystem(), os.path.abspath(uri)
 
 
+@named_faults
 @dataclass(frozen=True, slots=True)
 class Store:
     """Files under a root given as a local path or a URI; all paths are relative, with '/'."""
@@ -115,6 +124,9 @@ class Store:
     uri: str
     writer: str = ""
     """What tells the files of one writer from those of any other; readers have none."""
+
+    def __repr__(self) -> str:
+        return f"Store({without_secrets(self.uri)!r})"
 
     @property
     def filesystem(self) -> Any:
@@ -232,6 +244,15 @@ class Store:
             found = self.filesystem.get_file_info(selector)
         return sorted(info.path[skip:] for info in found if info.type == fs.FileType.File)
 
+    def sizes(self, directory: str = "") -> dict[str, int]:
+        """The files under a directory, at any depth, with their sizes in bytes."""
+        selector = fs.FileSelector(
+            self.locate(directory).rstrip("/"), recursive=True, allow_not_found=True
+        )
+        skip = len(self.root) + 1
+        found = self.filesystem.get_file_info(selector)
+        return {info.path[skip:]: info.size for info in found if info.type == fs.FileType.File}
+
     def exists(self, path: str) -> bool:
         return bool(self.filesystem.get_file_info(self.locate(path)).type == fs.FileType.File)
 
@@ -250,6 +271,24 @@ class Store:
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a file that need not survive a power failure yet."""
         self._publish(path, lambda write: write(data), Durability.DEFERRED)
+
+    def read_chunks(self, path: str) -> Iterator[bytes]:
+        """The bytes of a file of any size, some at a time."""
+        with self.filesystem.open_input_stream(self.locate(path)) as stream:
+            while data := stream.read(_STREAMED_BYTES):
+                yield data
+
+    def write_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Write a file that need not survive a power failure yet, some bytes at a time.
+
+        It gets its name when the last of them is there: chunks that raise leave nothing.
+        """
+
+        def produce(write: Callable[[Any], Any]) -> None:
+            for data in chunks:
+                write(data)
+
+        self._publish(path, produce, Durability.DEFERRED)
 
     def write_atomically(self, path: str, data: bytes) -> None:
         """Replace a file so that a reader, or a crash, sees the old bytes or the new ones."""
@@ -316,8 +355,8 @@ class Store:
 
     @property
     def label(self) -> str:
-        """The root as messages may show it: no user, no secret, no options."""
-        return _label(self.uri)
+        """The root as messages may show it."""
+        return without_secrets(self.uri)
 
     def _publish(
         self,
@@ -413,11 +452,6 @@ def _corrupt(segment: Segment, what: str, detail: str) -> CorruptionError:
 def _write_batches(sink: Any, table: Any) -> None:
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-
-
-def _label(uri: str) -> str:
-    scheme, colon, rest = uri.partition("://")
-    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}" if colon else uri
 
 
 def _temporary(place: str) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.runtime.database import Database
+from tests.recovery.progress import TALLY, Progress
 from tests.recovery.workload import SETUP, Timeline, build, perform, tighten
 
 SEED = 11
@@ -87,3 +89,48 @@ def connect(spark: SparkSession) -> Iterator[Opener]:
     yield opener
     for db in opened:
         db.close()
+
+
+# ---- campaigns that go on from where they stopped ------------------------------------------------
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
+    """What a test counts, for the totals of the campaign."""
+    counted: Counter[str] = Counter()
+    yield counted
+    request.node.user_properties.append((TALLY, dict(counted)))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what an earlier run of the campaign has done."""
+    progress = Progress.wanted()
+    if progress is None:
+        return
+    done = [item for item in items if item.nodeid in progress.done]
+    config.hook.pytest_deselected(items=done)
+    items[:] = [item for item in items if item not in done]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note a test that has passed, when all of it is over."""
+    progress = Progress.wanted()
+    if progress is None or not hasattr(report, "when"):
+        return
+    if report.when == "call" and report.passed:
+        _PASSED[report.nodeid] = report.duration
+    if report.when == "teardown" and report.passed and report.nodeid in _PASSED:
+        counted: dict[str, Any] = dict(report.user_properties)
+        progress.add(report.nodeid, _PASSED.pop(report.nodeid), counted.get(TALLY, {}))
+
+
+_PASSED: dict[str, float] = {}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what the campaign has done in all its runs."""
+    progress = Progress.wanted()
+    if progress is not None:
+        terminalreporter.section("torture so far")
+        for line in progress.summary():
+            terminalreporter.write_line(line)

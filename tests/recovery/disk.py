@@ -34,7 +34,7 @@ Image = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One file operation: create, write, sync, rename, link, remove or mkdir."""
+    """One file operation: create, write, sync, rename, link, remove, mkdir or list."""
 
     kind: str
     path: str
@@ -51,8 +51,20 @@ class Fault(OSError):
     """An I/O error that a test planted."""
 
 
-def input_output_error(operation: Operation) -> Fault:
-    return Fault(errno.EIO, f"planted at {operation.kind}", operation.path)
+def fault(number: int) -> Callable[[Operation], Fault]:
+    """The error of the operating system with that number."""
+    return lambda operation: Fault(number, f"planted at {operation.kind}", operation.path)
+
+
+input_output_error = fault(errno.EIO)
+
+
+class ShortWrite(Exception):
+    """A write that takes half of the bytes, and then may fail for the rest."""
+
+    def __init__(self, error: OSError | None = None) -> None:
+        super().__init__()
+        self.error = error
 
 
 Interference = Callable[[int, Operation], None]
@@ -129,7 +141,13 @@ class _System:
 
     def write(self, descriptor: int, data: Any) -> int:
         operation = Operation("write", self._disk.name(descriptor), bytes(data))
-        return int(self._disk.perform(operation, lambda: os.write(descriptor, data)))
+        try:
+            return int(self._disk.perform(operation, lambda: os.write(descriptor, data)))
+        except ShortWrite as short:
+            written = os.write(descriptor, data[: max(1, len(data) // 2)])
+            if short.error is not None:
+                raise short.error from None
+            return written
 
     def fsync(self, descriptor: int) -> None:
         operation = Operation("sync", self._disk.name(descriptor))
@@ -153,7 +171,7 @@ class _System:
 
 
 class _Filesystem(fs.LocalFileSystem):  # type: ignore[misc]
-    """Arrow's local filesystem with its removals watched."""
+    """Arrow's local filesystem with its removals and listings watched."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__()
@@ -163,6 +181,14 @@ class _Filesystem(fs.LocalFileSystem):  # type: ignore[misc]
         self._disk.perform(
             Operation("remove", path), lambda: fs.LocalFileSystem.delete_file(self, path)
         )
+
+    def get_file_info(self, wanted: Any) -> Any:
+        def effect() -> Any:
+            return fs.LocalFileSystem.get_file_info(self, wanted)
+
+        if not isinstance(wanted, fs.FileSelector):
+            return effect()
+        return self._disk.perform(Operation("list", wanted.base_dir), effect)
 
 
 # ---- replay --------------------------------------------------------------------------------------
@@ -213,6 +239,8 @@ class _Replay:
                 self.names_now.pop(path, None)
             case "mkdir":
                 self._make_directories(path)
+            case "list":
+                pass
             case other:
                 raise AssertionError(other)
 

@@ -4,28 +4,80 @@ When the call raises, nothing has happened: memory and disk are at the previous 
 left behind, and the same step works afterwards. When it returns, the new epoch is there. A fault
 after the commit record got its name may do either, but not half of both; or the connection, no
 longer knowing what is on disk, takes no more changes.
+
+A fault of the store has a name (`StorageError`), whether it is over at once or lasts until somebody
+makes room. A write that takes only some of the bytes, and a store that is slow, are no faults.
 """
 
 from __future__ import annotations
 
+import errno
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from rekindle.errors import ClosedError
+from rekindle.errors import ClosedError, StorageError
 from tests.recovery.conftest import Opener
-from tests.recovery.disk import Disk, Interference, Operation, image_of, input_output_error, restore
+from tests.recovery.disk import (
+    Disk,
+    Interference,
+    Operation,
+    ShortWrite,
+    fault,
+    image_of,
+    input_output_error,
+    restore,
+)
 from tests.recovery.invariants import check_database, check_files, check_no_leak, check_state, load
 from tests.recovery.workload import PERIOD, SETUP, Timeline, perform
 
 pytestmark = pytest.mark.usefixtures("tight")
 
 STEPS = {"create": SETUP + 3, "drop": SETUP + 8, "checkpoint": SETUP + 10}
-FAULTS: dict[str, Callable[[Operation], BaseException]] = {
+Making = Callable[[Operation], BaseException | None]
+"""What happens at an operation: an exception, or nothing that can be seen."""
+
+
+def late(_: Operation) -> None:
+    """A store that takes its time."""
+    time.sleep(0.02)
+
+
+def torn(operation: Operation) -> Exception:
+    """Half of a write, and then no more room."""
+    full = fault(errno.ENOSPC)(operation)
+    return ShortWrite(full) if operation.kind == "write" else full
+
+
+def short(operation: Operation) -> Exception | None:
+    """Half of a write, as POSIX allows; the rest is for the next one."""
+    return ShortWrite() if operation.kind == "write" else None
+
+
+FAULTS: dict[str, Making] = {
     "input/output error": input_output_error,
     "interrupt": lambda _: KeyboardInterrupt(),
+    "full": fault(errno.ENOSPC),
+    "read-only": fault(errno.EROFS),
+    "forbidden": fault(errno.EACCES),
+    "open files": fault(errno.EMFILE),
+    "no answer": fault(errno.ETIMEDOUT),
+    "torn write": torn,
+    "short write": short,
+    "slow": late,
 }
+LASTING: dict[str, tuple[int, tuple[str, ...]]] = {
+    "full": (errno.ENOSPC, ("create", "write", "mkdir", "link")),
+    "read-only": (errno.EROFS, ("create", "write", "mkdir", "rename", "link", "remove")),
+    "broken": (
+        errno.EIO,
+        ("create", "write", "mkdir", "rename", "link", "remove", "sync", "list"),
+    ),
+}
+"""Faults that stay until somebody mends them: the number and the operations it is the answer to."""
 
 
 class Campaign:
@@ -40,31 +92,73 @@ class Campaign:
         self.db = connect(root)
         self.before = image_of(root)
         self.failures: list[str] = []
+        self.faults = 0
 
-    def run(self, make: Callable[[Operation], BaseException], stride: int = 1) -> None:
-        """Fault every operation; of those on data files only every so many."""
-        self._attempt(-1, make)
+    def run(self, *makes: Making, stride: int = 1) -> None:
+        """Fault every operation, in turn by each of `makes`; of data files every so many."""
+        self._attempt(-1, makes[0])
         data = f"{self.root}/data/"
         kinds = [operation.path.startswith(data) for operation in self.disk.journal]
         self._start_over()
         for number, on_data in enumerate(kinds):
             if not on_data or number % stride == 0:
-                self._attempt(number, make)
-        self._attempt(-1, make)
+                self._attempt(number, makes[number // stride % len(makes)])
+        self._attempt(-1, makes[0])
+        self._report()
+
+    def last(self, number: int, kinds: tuple[str, ...], stride: int = 1) -> None:
+        """A fault that begins at an operation and stays, then is mended; every so many."""
+        self._attempt(-1, input_output_error)
+        operations = len(self.disk.journal)
+        self._start_over()
+        for first in range(0, operations, stride):
+            self._lasting(first, number, kinds)
+        self._report()
+
+    def _report(self) -> None:
         if self.failures:
             raise AssertionError("\n".join([f"{len(self.failures)} failures", *self.failures]))
         check_database(self.db, self.timeline)
 
-    def _attempt(self, number: int, make: Callable[[Operation], BaseException]) -> None:
+    def _lasting(self, first: int, number: int, kinds: tuple[str, ...]) -> None:
+        """Do the step while operations fail, and once more when they no longer do."""
+
+        def interfere(current: int, operation: Operation) -> None:
+            if current >= first and operation.kind in kinds:
+                raise fault(number)(operation)
+
+        raised = self._step(interfere)
+        self.faults += 1
+        try:
+            found = load(self.root).epoch
+            if raised is None:
+                self._check(self.epoch)
+            elif found != self.db.epoch:
+                self._check_given_up()
+            else:
+                assert found == self.epoch - 1
+                check_state(self.db._engine.state, self.db._engine.store, self.timeline)
+                perform(self.db, self.timeline.step_to(self.epoch), "inline")
+                self.db.collect()
+                check_no_leak(self.root, self.db._engine.state)
+                check_files(self.root, self.timeline, [self.epoch])
+        except Exception as error:
+            self.failures.append(f"from {first}: {type(error).__name__}: {str(error)[:200]}")
+        self._start_over()
+
+    def _attempt(self, number: int, make: Making) -> None:
         """Do the step with a fault at the operation, then undo it if it succeeded."""
         hit: list[Operation] = []
 
         def interfere(current: int, operation: Operation) -> None:
             if current == number:
                 hit.append(operation)
-                raise make(operation)
+                made = make(operation)
+                if made is not None:
+                    raise made
 
         raised = self._step(interfere)
+        self.faults += len(hit)
         where = f"operation {number}, {hit[0].kind} of {hit[0].file}" if hit else "no fault"
         record = f"{self.epoch:016}.record"
         late = any(done.target.endswith(record) for done in self.disk.journal[:number])
@@ -87,7 +181,7 @@ class Campaign:
         step = self.timeline.step_to(self.epoch)
         try:
             self.disk.run(lambda: perform(self.db, step, "inline"), interfere)
-        except (OSError, KeyboardInterrupt) as error:
+        except (StorageError, KeyboardInterrupt) as error:
             return error
         return None
 
@@ -145,8 +239,35 @@ def test_an_interrupted_step_has_not_happened(
     campaign(STEPS[step]).run(FAULTS["interrupt"], stride=4)
 
 
+def test_every_fault_has_a_name_and_an_end(campaign: Callable[[int], Campaign]) -> None:
+    rotating = [make for name, make in FAULTS.items() if name != "interrupt"]
+    campaign(STEPS["checkpoint"]).run(*rotating, stride=2)
+
+
+@pytest.mark.parametrize("what", LASTING)
+def test_a_fault_that_lasts_is_over_when_it_is_mended(
+    campaign: Callable[[int], Campaign], what: str
+) -> None:
+    campaign(STEPS["checkpoint"]).last(*LASTING[what], stride=11)
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("epoch", range(SETUP + 1, SETUP + 1 + 2 * PERIOD))
-def test_any_step_may_fail(campaign: Callable[[int], Campaign], epoch: int, fault: str) -> None:
-    campaign(epoch).run(FAULTS[fault])
+def test_any_step_may_fail(
+    campaign: Callable[[int], Campaign], epoch: int, fault: str, tally: Counter[str]
+) -> None:
+    started = campaign(epoch)
+    started.run(FAULTS[fault])
+    tally["faults"] += started.faults
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("what", LASTING)
+@pytest.mark.parametrize("epoch", range(SETUP + 1, SETUP + 1 + PERIOD))
+def test_any_step_may_fail_for_long(
+    campaign: Callable[[int], Campaign], epoch: int, what: str, tally: Counter[str]
+) -> None:
+    started = campaign(epoch)
+    started.last(*LASTING[what])
+    tally["lasting faults"] += started.faults

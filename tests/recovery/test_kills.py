@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,5 +127,8 @@ def test_three_kills(ordeal: Ordeal) -> None:
 
 @pytest.mark.torture
 @pytest.mark.usefixtures("tight")
-def test_thirty_kills(ordeal: Ordeal) -> None:
-    print(*ordeal.run(30, random.Random(30)), sep="\n")
+@pytest.mark.parametrize("seed", range(30))
+def test_ten_kills(ordeal: Ordeal, seed: int, tally: Counter[str]) -> None:
+    story = ordeal.run(10, random.Random(30 + seed))
+    tally["SIGKILLs"] += len(story)
+    print(*story, sep="\n")

@@ -258,7 +258,7 @@ def test_secrets_of_a_uri_are_not_shown(remote: str, writer: Opened) -> None:
     writer(remote)
     with pytest.raises(LockedError) as refusal:
         writer(remote)
-    assert "s3://warehouses/" in str(refusal.value) and "secret" not in str(refusal.value)
+    assert "s3://***@warehouses/" in str(refusal.value) and "secret" not in str(refusal.value)
     for wrong in ("s3://someone:secret@[", "nosuch://someone:secret@place/x"):
         with pytest.raises(DefinitionError) as unread:
             rekindle.connect(wrong)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +13,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rekindle.errors import ConstraintError, EvaluationError, ExecutionError
+from rekindle.errors import ConstraintError, EvaluationError, ExecutionError, StorageError
 from rekindle.runtime.database import Database
+from rekindle.spark import segment
 from rekindle.spark.frames import collect
 from rekindle.spark.tasks import over_ranges
 from rekindle.traces.partition import KeyRange
@@ -94,7 +98,10 @@ def test_a_kernel_without_its_disk(db: Database) -> None:
         yield
 
     frame = db._frames.of_tasks(over_ranges(kernel, pa.schema([("n", pa.int64())]), 1))
-    check_trouble(frame, "No space left on device")
+    with pytest.raises(StorageError, match="a disk that Spark works on is full") as caught:
+        collect(frame)
+    assert caught.value.errno == 28
+    assert "No space left on device" in caught.value.detail
 
 
 def test_a_kernel_that_refuses(db: Database) -> None:
@@ -114,3 +121,60 @@ def test_the_way_to_the_jvm_is_blocked(
     with refused(db, ExecutionError, STEP, str(tmp_path)), monkeypatch.context() as patch:
         patch.setattr(db._channel, "_outward", str(tmp_path))
         db.sql("INSERT INTO t VALUES (named_struct('a', 1))")
+
+
+def test_a_worker_that_is_killed(db: Database, spark: SparkSession) -> None:
+    """The next transaction works, in the same connection."""
+
+    def deadly(n: int) -> int:
+        if n == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n
+
+    db.sql("CREATE TABLE t (n INT)")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT n % 2 AS odd, count(*) AS many FROM t GROUP BY 1")
+    db.place("spark")
+    frame = spark.range(9).select(F.udf(deadly, "int")("id").alias("n"))
+    with refused(db, ExecutionError, STEP, "a Python worker was killed"), db.transaction() as tx:
+        tx.insert("t", frame)
+    with db.transaction() as tx:
+        tx.insert("t", spark.range(9).select(F.col("id").cast("int").alias("n")))
+    assert db.check("v").rows == 2
+
+
+@pytest.mark.parametrize("side", ["_inward", "_outward"])
+def test_memory_for_files_that_is_full(
+    db: Database, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    db.sql("CREATE TABLE t (n STRUCT<a: INT>)")
+    db.create_view("v", "SELECT upper(CAST(n.a AS STRING)) AS u FROM t")
+    channel = db._channel
+    os.symlink("/dev/full", getattr(channel, side) + "-full")
+    monkeypatch.setattr(channel, side, getattr(channel, side) + "-full")
+    assert not channel._ordinary
+    db.sql("INSERT INTO t VALUES (named_struct('a', 5))")
+    assert channel._ordinary
+    assert [row.u for row in db.table("v").collect()] == ["5"]
+
+
+def test_an_ordinary_directory_that_is_full_too(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.sql("CREATE TABLE t (n STRUCT<a: INT>)")
+    db.create_view("v", "SELECT upper(CAST(n.a AS STRING)) AS u FROM t")
+    channel = db._channel
+    channel._directory.cleanup()
+    channel._settle(None)
+    with monkeypatch.context() as patch:
+        os.symlink("/dev/full", channel._inward + "-full")
+        patch.setattr(channel, "_inward", channel._inward + "-full")
+        with refused(db, StorageError, "is full", "make room"):
+            db.sql("INSERT INTO t VALUES (named_struct('a', 5))")
+    db.sql("INSERT INTO t VALUES (named_struct('a', 5))")
+    assert db.check("v").rows == 1
+
+
+def test_a_tiny_memory_for_files_is_not_used(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "ENOUGH_BYTES", 2**62)
+    with closing(segment.Channel(db._catalyst)) as channel:
+        assert not channel._inward.startswith(segment.SHARED)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from rekindle.errors import DefinitionError
 from rekindle.runtime.database import Database
+from rekindle.runtime.source import RekindleSource
 from tests.spark.helpers import bag, collected
 
 
@@ -52,3 +56,29 @@ def test_an_error_shows_no_inner_calls(
     text = str(caught.value)
     assert said in text
     assert text.count('  File "') == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("epohc", "the data source 'rekindle' has no option 'epohc'"),
+        ("epohc", "did you mean 'epoch'?"),
+        ("versionAsOf", "available: path, epoch"),
+        ("owner", "has no option 'owner'"),
+    ],
+)
+def test_an_option_that_is_not_known_is_refused(
+    orders: str, spark: SparkSession, name: str, said: str
+) -> None:
+    source = spark.read.format("rekindle").option(name, "3")
+    with pytest.raises(AnalysisException, match=re.escape(said)):
+        source.load(f"{orders}/orders").collect()
+
+
+def test_properties_of_a_table_in_the_catalog_are_no_options(orders: str) -> None:
+    sent = {"path": f"{orders}/orders", "provider": "rekindle", "owner": "me", "comment": "x"}
+    assert RekindleSource({**sent, "team.is": "y"}).schema().names == ["id", "total"]
+    with pytest.raises(DefinitionError, match="has no option 'epohc'"):
+        RekindleSource({**sent, "epohc": "3"}).schema()
+    with pytest.raises(DefinitionError, match=r"has no option 'team\.is'"):
+        RekindleSource({"path": f"{orders}/orders", "team.is": "y"}).schema()
