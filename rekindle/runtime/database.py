@@ -472,13 +472,15 @@ class Database:
         if not isinstance(entry, ViewEntry):
             raise DefinitionError(f"'{name}' is a table and has nothing to recompute")
         expected, actual = self.recompute(entry.name), self.table(entry.name)
+        settings = self._definitions.settings_for(entry)
         try:
-            report = compare(entry.name, state.epoch, actual, expected)
+            report = compare(entry.name, state.epoch, actual, expected, settings)
         except CheckError:
-            decided = None if entry.loop is not None else self._definitions.without_ties(expected)
+            loop = entry.loop is not None
+            decided = None if loop else self._definitions.without_ties(entry, expected)
             if decided is None:
                 raise
-            report = compare(entry.name, state.epoch, actual, decided)
+            report = compare(entry.name, state.epoch, actual, decided, settings)
         if entry.factorisation is not None:
             self.factorised(entry.name).check_count(report)
         return report

@@ -37,6 +37,7 @@ from rekindle.runtime.log import CommitLog
 from rekindle.runtime.products import split
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.stepping import Stepping, TableChange
+from rekindle.runtime.view_settings import ViewSettings
 from rekindle.spark.frames import Frames, to_arrow
 from rekindle.spark.inline import prepared, write_table
 from rekindle.spark.plans import Plans
@@ -91,6 +92,7 @@ class Engine:
         self._interrupted = False
         self.feeding: Feeding | None = None
         self._filling = Filling(plans, frames, store, self._places_inline)
+        self._settings = ViewSettings(plans.lowering.catalyst)
 
     # ---- definitions -----------------------------------------------------------------------
 
@@ -158,6 +160,8 @@ class Engine:
             if incremental is Incremental.REQUIRED:
                 _require_incremental(entry.name, circuit, view)
             views[entry.name] = view.id
+        named = {entry.name: entry for entry, _ in definitions}
+        self._follow_settings(circuit, {**self.state.entries, **named})
         gone = {node.id for node in circuit.prune() if node.id in self.circuit.nodes}
         fed = {feed.node for feed, _ in feeds}
         fresh = frozenset(k for k in circuit.nodes if k not in self.circuit.nodes and k not in fed)
@@ -223,6 +227,7 @@ class Engine:
                 circuit.table(table_node(entry if known.name == old.name else known))
             elif known.factorisation is None:
                 circuit.view(known.name, derive(self.terms[known.name]), known.schema)
+        self._follow_settings(circuit, self.state.entries)
         node = circuit.nodes[entry.node]
         assert isinstance(node, Table)
         fresh = frozenset(circuit.nodes) - frozenset(self.circuit.nodes) - {node.id}
@@ -323,6 +328,7 @@ class Engine:
     def apply(self, changes: Mapping[str, TableChange]) -> int:
         """Apply the changes of tables, by name, as one epoch; gives its number."""
         started = time.perf_counter()
+        self._follow_settings(self.circuit, self.state.entries)
         epoch = self.state.epoch + 1
         context = StepContext(self.circuit, self.state.traces, self.store, epoch)
         changes = self._with_feeds(changes)
@@ -339,6 +345,11 @@ class Engine:
             self._finish(result, context)
         self._remember(result, started)
         return epoch
+
+    def _follow_settings(self, circuit: Circuit, entries: Mapping[str, Entry]) -> None:
+        """From now on each view's nodes work under the settings that the view was made with."""
+        self.plans.lowering.catalyst.activate()
+        self.plans.settings = self._settings.apart(circuit, entries)
 
     def _with_feeds(self, changes: Mapping[str, TableChange]) -> Mapping[str, TableChange]:
         """The changes, and what they add to the views that are fed."""
