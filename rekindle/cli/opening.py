@@ -12,6 +12,7 @@ from rich.console import Console
 
 from rekindle.cli.quiet import quiet_start
 from rekindle.errors import DefinitionError
+from rekindle.runtime.places import is_local, placed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,9 +64,10 @@ def started_spark() -> SparkSession:
 
 def _require(warehouse: str) -> None:
     """Say that there is nothing before Spark takes its time to start."""
-    if "://" not in warehouse and not os.path.isdir(os.path.join(warehouse, "log")):
+    place = placed(warehouse)
+    if is_local(place) and not os.path.isdir(os.path.join(place, "log")):
         raise DefinitionError(
             f"there is no database at '{warehouse}'",
-            detail=f"looked in {os.path.abspath(warehouse)}",
+            detail=f"looked in {place}",
             hint=f"create one with: rekindle sql {warehouse} -e 'CREATE TABLE ...'",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -45,6 +44,7 @@ from rekindle.runtime.lengths import is_limited, marked, stored
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.models import Model, model_spec, with_categories
+from rekindle.runtime.places import is_local, placed
 from rekindle.runtime.recursion import LIMIT
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
@@ -80,15 +80,15 @@ class Database:
         partitions: int | None = None,
     ) -> None:
         self.path = path
-        store = Store(path if "://" in path else os.path.abspath(path))
+        place = placed(path)
+        store = Store(place)
         log = CommitLog(store)
         if not writable and not log.exists():
             raise DefinitionError(
                 f"there is no database at '{path}'",
                 hint="open it once with rekindle.connect(path) to create it",
             )
-        local = "://" not in path or path.startswith("file://")
-        self._lock = WriterLock(store.root) if writable and local else None
+        self._lock = WriterLock(store.root) if writable and is_local(place) else None
         try:
             state = _opened(log, store)
             self.spark = local_session() if spark is None else spark

@@ -340,10 +340,11 @@ class Engine:
         by_node = {self.table_node(name): change for name, change in changes.items()}
         with self._attempt(epoch):
             result = stepping.inline(by_node) if inline else None
+            placement = Placement.SPARK if result is None else Placement.INLINE
             if result is None:
                 result = stepping.on_spark(by_node)
             self._finish(result, context)
-        self._remember(result, started)
+        self._remember(result, started, placement)
         return epoch
 
     def _follow_settings(self, circuit: Circuit, entries: Mapping[str, Entry]) -> None:
@@ -461,8 +462,11 @@ class Engine:
         with suppress(OSError):
             self._garbage.sweep(after.epoch)
 
-    def _remember(self, result: StepResult, started: float) -> None:
-        placements = {step.placement for step in result.nodes.values()}
+    def _remember(
+        self, result: StepResult, started: float, tables: Placement = Placement.INLINE
+    ) -> None:
+        """Keep what a step did; `tables` is where their changes were taken in."""
+        placements = {tables, *(step.placement for step in result.nodes.values())}
         placement = Placement.SPARK if Placement.SPARK in placements else Placement.INLINE
         self.last = LastStep(
             self.state.epoch, time.perf_counter() - started, placement, result.nodes

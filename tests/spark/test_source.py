@@ -52,3 +52,63 @@ def test_an_error_shows_no_inner_calls(
     text = str(caught.value)
     assert said in text
     assert text.count('  File "') == 1
+
+
+@pytest.mark.parametrize("spelling", ["{0}", "file:{0}", "file://{0}", "FILE://localhost{0}"])
+def test_a_path_in_every_spelling(orders: str, spark: SparkSession, spelling: str) -> None:
+    path = spelling.format(f"{orders}/orders")
+    assert spark.read.format("rekindle").load(path).count() == 3
+
+
+def test_a_table_of_sparks_catalog(orders: str, db: Database, spark: SparkSession) -> None:
+    given = f"USING rekindle OPTIONS (path '{orders}/orders'"
+    spark.sql(f"CREATE TABLE from_rekindle {given}) TBLPROPERTIES (mine = 'yes')")
+    try:
+        assert collected(spark.table("from_rekindle")) == bag([(1, 2.5), (1, 2.5), (2, 1.0)])
+        db.sql("ALTER TABLE orders ADD COLUMN note STRING")
+        db.sql("INSERT INTO orders VALUES (3, 0.5, 'new')")
+        # The source reads the log by itself, so this also tells whether history was kept in it.
+        assert collected(spark.sql("SELECT total FROM from_rekindle WHERE id > 1")) == bag(
+            [(1.0,), (0.5,)]
+        )
+        assert spark.sql("SELECT * FROM from_rekindle WITH (`epoch` = 4)").count() == 3
+    finally:
+        spark.sql("DROP TABLE from_rekindle")
+    spark.sql(f"CREATE TABLE earlier {given}, Epoch '3')")
+    try:
+        assert spark.table("earlier").count() == 2
+    finally:
+        spark.sql("DROP TABLE earlier")
+
+
+def test_a_user_may_ask_for_some_columns(orders: str, spark: SparkSession) -> None:
+    source = spark.read.format("rekindle")
+    some = source.schema("TOTAL double").load(f"{orders}/orders")
+    assert collected(some) == bag([(2.5,), (2.5,), (1.0,)])
+    with pytest.raises(AnalysisException, match="unknown column 'totl' of 'orders'"):
+        source.schema("totl double").load(f"{orders}/orders").collect()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"epcoh": "3"}, "unknown option 'epcoh' of the data source 'rekindle'"),
+        ({"epcoh": "3"}, "did you mean 'epoch'?"),
+        ({"inferSchema": "true"}, "known: path, epoch"),
+    ],
+)
+def test_an_unknown_option_is_refused(
+    orders: str, spark: SparkSession, options: dict[str, str], said: str
+) -> None:
+    with pytest.raises(AnalysisException) as caught:
+        spark.read.format("rekindle").options(**options).load(f"{orders}/orders")
+    assert said in str(caught.value)
+    listed = ", ".join(f"{name} '{value}'" for name, value in options.items())
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql(f"CREATE TABLE x USING rekindle OPTIONS (path '{orders}/orders', {listed})")
+    assert said in str(caught.value)
+
+
+def test_several_paths_are_refused(orders: str, spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match="reads one table at a time"):
+        spark.read.format("rekindle").load([f"{orders}/orders", f"{orders}/spend"])
