@@ -46,13 +46,13 @@ from rekindle.runtime.log import CommitLog
 from rekindle.runtime.models import Model, model_spec, with_categories
 from rekindle.runtime.places import is_local, placed
 from rekindle.runtime.recursion import LIMIT
+from rekindle.runtime.session import require_classic, session_for
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
 from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
 from rekindle.spark.segment import Channel
-from rekindle.spark.session import local_session
 from rekindle.spark.stages import Lowering
 from rekindle.spark.step import Placement
 from rekindle.spark.types import (
@@ -91,7 +91,7 @@ class Database:
         self._lock = WriterLock(store.root) if writable and is_local(place) else None
         try:
             state = _opened(log, store)
-            self.spark = local_session() if spark is None else spark
+            self.spark = session_for(spark)
             self._catalyst = Catalyst(self.spark)
             self._leaves = Leaves(self._catalyst)
             self._frames = Frames(self._catalyst, partitions)
@@ -673,6 +673,7 @@ def connect(
         raise DefinitionError(
             f"partitions must be a power of two, not {partitions}", hint="such as 1, 8 or 64"
         )
+    require_classic(spark)
     return Database(
         str(path), spark, writable=mode == "write", retain=retain, partitions=partitions
     )
