@@ -47,6 +47,7 @@ class Catalyst:
         self._classes: dict[str, JavaObject] = {}
         self._modules: dict[str, JavaObject] = {}
         self._types: dict[str, JavaObject] = {}
+        self._zones: dict[str, str] = {}
         self._none = self.class_("scala.Option").empty()
         self._to_seq = self.class_("org.apache.spark.api.python.PythonUtils").toSeq
         self._list_of = self.class_("java.util.List").of
@@ -61,6 +62,14 @@ class Catalyst:
     def settings(self) -> Settings:
         """The settings that decide what a query of this thread means now."""
         return getattr(self._here, "settings", None) or self._settings.now()
+
+    def zone(self) -> str:
+        """The session's time zone, as Java calls it."""
+        text = self.settings().zone
+        if text not in self._zones:
+            utils = self.class_("org.apache.spark.sql.catalyst.util.DateTimeUtils")
+            self._zones[text] = str(utils.getZoneId(text).getId())
+        return self._zones[text]
 
     def activate(self) -> None:
         """Let expressions that this thread runs read their settings from the right session.
