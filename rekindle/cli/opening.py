@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +50,8 @@ def started_spark() -> SparkSession:
     from rekindle.spark.session import local_session, require_java
 
     require_java()
+    # A call that Ctrl-C cuts short is logged with its whole stack, by more than one of its parts.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if SparkContext._active_spark_context is not None:
         return local_session()
     with quiet_start() as true_stderr, os.fdopen(os.dup(true_stderr), "w") as stderr:
