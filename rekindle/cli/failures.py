@@ -17,7 +17,6 @@ from rich.text import Text
 
 from rekindle.errors import RekindleError
 
-
 INTERRUPTED = 130
 READER_GONE = 141
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import logging
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -50,10 +51,12 @@ def started_spark() -> SparkSession:
     from rekindle.spark.session import local_session, require_java
 
     require_java()
-    # A call that Ctrl-C cuts short is logged with its whole stack, by more than one of its parts.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if SparkContext._active_spark_context is not None:
         return local_session()
+    # A call to the JVM that Ctrl-C cuts short is logged by py4j with its whole stack, and so is
+    # the one that Spark's own handler of the signal makes in the middle of it.
+    logging.getLogger().addHandler(logging.NullHandler())
+    interrupt = signal.getsignal(signal.SIGINT)
     with quiet_start() as true_stderr, os.fdopen(os.dup(true_stderr), "w") as stderr:
         console = Console(file=stderr)
         if console.is_terminal:
@@ -62,6 +65,7 @@ def started_spark() -> SparkSession:
         else:
             session = local_session()
     session.sparkContext.setLogLevel("OFF")
+    signal.signal(signal.SIGINT, interrupt)
     return session
 
 

@@ -75,7 +75,11 @@ class Runner:
     """Runs statements against one database and prints what they give."""
 
     def __init__(
-        self, db: Database, console: Console, form: Format = Format.TABLE, reports: Console | None = None
+        self,
+        db: Database,
+        console: Console,
+        form: Format = Format.TABLE,
+        reports: Console | None = None,
     ) -> None:
         self.db = db
         self.console = console

@@ -89,7 +89,8 @@ class Definitions:
 
     def settings_apart(self, entry: ViewEntry) -> str:
         """The settings of a stored view that the session has otherwise, for people."""
-        return "" if entry.settings is None else described(entry.settings, self._catalyst.settings())
+        now = self._catalyst.settings()
+        return "" if entry.settings is None else described(entry.settings, now)
 
     def settings_for(self, entry: ViewEntry) -> dict[str, str | None]:
         """What the session would have to set, or unset, for the settings of a stored view."""

@@ -53,9 +53,7 @@ def to_arrow(rows: Any, schema: Schema, table: str, zone: Zone) -> pa.Table:
     raise _not_rows(rows, table)
 
 
-def split_weights(
-    rows: Any, schema: Schema, table: str, zone: Zone
-) -> tuple[pa.Table, pa.Array]:
+def split_weights(rows: Any, schema: Schema, table: str, zone: Zone) -> tuple[pa.Table, pa.Array]:
     """Rows with a `_weight` beside the table's columns, as stored columns and weights."""
     weighted = Schema((*schema.fields, Field(WEIGHT, "bigint", nullable=False)))
     columns = to_arrow(rows, weighted, table, zone)

@@ -40,8 +40,10 @@ def has_instant(target: pa.DataType) -> bool:
 
 def is_wall_time(value: object) -> bool:
     """Does a value say what a clock showed, and not where the clock was?"""
+    if value is pd.NaT:
+        return False
     return isinstance(value, np.datetime64) or (
-        isinstance(value, dt.datetime) and value.tzinfo is None and value is not pd.NaT
+        isinstance(value, dt.datetime) and value.tzinfo is None
     )
 
 

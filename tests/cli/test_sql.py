@@ -96,9 +96,7 @@ def test_an_object_has_one_of_each_name(run: Run, warehouse: Path) -> None:
     assert run("sql", warehouse, "-e", "SELECT 1 AS a, 2 AS a").stdout == "a,a\n1,2\n"
 
 
-def test_ctrl_c_is_one_line(
-    run: Run, warehouse: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_is_one_line(run: Run, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(self: Database, statement: str) -> object:
         raise KeyboardInterrupt
 

@@ -107,5 +107,7 @@ def test_an_active_session_of_spark_connect_is_refused(
 
 
 def test_what_is_no_session_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match="must be a SparkSession, not a value of the type str"):
+    with pytest.raises(
+        DefinitionError, match="must be a SparkSession, not a value of the type str"
+    ):
         rekindle.connect(str(tmp_path / "w"), spark="local")  # type: ignore[arg-type]

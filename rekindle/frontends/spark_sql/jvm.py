@@ -19,7 +19,9 @@ from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from rekindle.frontends.spark_sql.encoded import uncollated
-from rekindle.frontends.spark_sql.settings import JavaObject, SessionSettings, Settings
+from rekindle.frontends.spark_sql.settings import SessionSettings, Settings
+
+JavaObject = Any
 
 _AGGREGATES = "org.apache.spark.sql.catalyst.expressions.aggregate"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"

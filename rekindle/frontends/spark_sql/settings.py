@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-JavaObject: TypeAlias = Any
+JavaObject = Any
 
 ZONE = "spark.sql.session.timeZone"
 _ALWAYS = (
