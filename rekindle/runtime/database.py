@@ -44,7 +44,7 @@ from rekindle.runtime.lengths import is_limited, marked, stored
 from rekindle.runtime.lock import WriterLock
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.models import Model, model_spec, with_categories
-from rekindle.runtime.places import is_local, placed
+from rekindle.runtime.places import database_place, is_local
 from rekindle.runtime.recursion import LIMIT
 from rekindle.runtime.session import require_classic, session_for
 from rekindle.runtime.sql import SqlFace
@@ -80,7 +80,7 @@ class Database:
         partitions: int | None = None,
     ) -> None:
         self.path = path
-        place = placed(path)
+        place = database_place(path)
         store = Store(place)
         log = CommitLog(store)
         if not writable and not log.exists():
@@ -673,6 +673,7 @@ def connect(
         raise DefinitionError(
             f"partitions must be a power of two, not {partitions}", hint="such as 1, 8 or 64"
         )
+    database_place(path)
     require_classic(spark)
     return Database(
         str(path), spark, writable=mode == "write", retain=retain, partitions=partitions

@@ -44,6 +44,21 @@ def placed(path: str) -> str:
     return os.path.abspath(unquote(path.split("//", 1)[1][len(uri.netloc) :]))
 
 
+def database_place(path: object) -> str:
+    """The place of a database that a user names; refuses what cannot be one."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise DefinitionError(
+            f"a database cannot be at {path!r}", hint="give the path or URI of a directory"
+        )
+    place = placed(str(os.fspath(path)))
+    if is_local(place) and os.path.exists(place) and not os.path.isdir(place):
+        raise DefinitionError(
+            f"'{path}' is a file, and a database is a directory",
+            hint="name a directory; it is made if it does not exist",
+        )
+    return place
+
+
 def is_local(place: str) -> bool:
     """Is this a directory of a mounted file system?"""
     return "://" not in place

@@ -87,8 +87,9 @@ def _from_rows(rows: Sequence[Any], schema: Schema, table: str, zone: Zone) -> p
             row = tuple(folded[name.lower()] for name in names)
         elif not isinstance(row, Sequence) or isinstance(row, str | bytes):
             raise RowError(
-                f"row {number + 1} for '{table}' is a {type(row).__name__}, not a row",
+                f"row {number + 1} for '{table}' is {row!r}, which is a value and not a row",
                 detail=f"expected {width} values: {', '.join(names)}",
+                hint="give a list of rows, also where there is one: [(...)]",
             )
         if len(row) != width:
             raise RowError(

@@ -97,7 +97,7 @@ class RekindleSource(DataSource):
         store = Store(placed(root))
         log = CommitLog(store)
         if not log.exists():
-            raise DefinitionError(f"there is no database at '{root}'")
+            raise _no_database(root, path)
         state = log.load()
         entry = state.entry(name)
         if isinstance(entry, ViewEntry) and entry.factorisation is not None:
@@ -178,6 +178,19 @@ def _remembered(schema: StructType) -> dict[str, str]:
         if origin is not None:
             return {str(name): str(value) for name, value in json.loads(origin).items()}
     return {}
+
+
+def _no_database(root: str, path: str) -> DefinitionError:
+    """The error for a path whose directory holds no database; it may be one itself."""
+    inner = CommitLog(Store(placed(path)))
+    if not inner.exists():
+        return DefinitionError(f"there is no database at '{root}'")
+    names = [entry.name for entry in inner.load().shown]
+    return DefinitionError(
+        f"'{path}' is a database, and the data source reads one of its tables or views",
+        detail=f"available: {', '.join(names) or 'none'}",
+        hint=f"load('{path}/NAME')",
+    )
 
 
 def _epoch(given: str) -> int:

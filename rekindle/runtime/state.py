@@ -269,7 +269,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         model=ModelSpec.from_json(data.get("model")),
         factorisation=Factorisation.from_json(data.get("factorisation")),
         part_of=data.get("part_of"),
-        settings=None if data.get("settings") is None else Settings.of(data["settings"]),
+        settings=Settings.of_json(data.get("settings")),
     )
 
 

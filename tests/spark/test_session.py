@@ -106,6 +106,19 @@ def test_an_active_session_of_spark_connect_is_refused(
         rekindle.connect(str(tmp_path / "w"))
 
 
+@pytest.mark.parametrize("path", [None, "", 7])
+def test_what_is_no_path_is_refused(path: Any) -> None:
+    with pytest.raises(DefinitionError, match="a database cannot be at"):
+        rekindle.connect(path)
+
+
+def test_a_file_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(DefinitionError, match="is a file, and a database is a directory"):
+        rekindle.connect(f"file:{tmp_path}/notes")
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
 def test_what_is_no_session_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DefinitionError, match="must be a SparkSession, not a value of the type str"

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 import rekindle
 from rekindle.calculus.schema import Schema
-from rekindle.errors import CheckError, EvaluationError
+from rekindle.errors import CheckError, CorruptionError, DefinitionError, EvaluationError
+from rekindle.frontends.spark_sql.jvm import Catalyst
 from rekindle.frontends.spark_sql.settings import Settings
 from rekindle.runtime.database import Database
 from rekindle.runtime.state import ViewEntry, entry_from_json, entry_to_json
@@ -144,3 +145,19 @@ def test_an_entry_without_settings_is_read() -> None:
     assert entry_from_json(data) == entry
     del data["settings"]
     assert entry_from_json(data) == replace(entry, settings=None)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"spark.sql.catalog.evil": "some.Class"}, {"spark.sql.ansi.enabled": 1}, ["zone"], "zone"],
+)
+def test_settings_that_are_none_are_damage(settings: object) -> None:
+    """A log that somebody else wrote sets nothing that could load a class."""
+    with pytest.raises(CorruptionError, match="decides nothing about queries"):
+        Settings.of_json(settings)
+
+
+def test_a_setting_that_this_spark_refuses_is_named(spark: SparkSession) -> None:
+    wanted = Settings.of({"spark.sql.session.timeZone": "Middle/Earth"})
+    with pytest.raises(DefinitionError, match="timeZone cannot be 'Middle/Earth'"):
+        Catalyst(spark).copy_with(wanted)

@@ -35,6 +35,8 @@ def test_the_newest_epoch_and_an_earlier_one(orders: str, spark: SparkSession) -
         ("ordres", None, "unknown table or view 'ordres'"),
         ("ordres", None, "did you mean 'orders'?"),
         ("nowhere/orders", None, "there is no database at"),
+        ("", None, "is a database, and the data source reads one of its tables or views"),
+        ("", None, "available: orders, spend"),
         ("spend", 1, "view 'spend' did not exist at epoch 1"),
         ("orders", 0, "it was created at epoch 1"),
         ("orders", 99, "the last committed epoch is 4"),

@@ -15,9 +15,12 @@ from functools import cache
 from typing import Any
 
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from rekindle.errors import DefinitionError
 from rekindle.frontends.spark_sql.encoded import uncollated
 from rekindle.frontends.spark_sql.settings import SessionSettings, Settings
 
@@ -308,10 +311,15 @@ def settings_of(frame: DataFrame) -> Settings:
 def _copied(session: JavaObject, settings: Mapping[str, str | None]) -> JavaObject:
     copy = session.cloneSession()
     for name, value in settings.items():
-        if value is None:
-            copy.conf().unset(name)
-        else:
-            copy.conf().set(name, value)
+        try:
+            copy.conf().unset(name) if value is None else copy.conf().set(name, value)
+        except (Py4JJavaError, PySparkException) as error:
+            raise DefinitionError(
+                f"the setting {name} cannot be '{value}' in this session",
+                detail=str(error).strip().split("\n")[0],
+                hint="a view was made under it: open the database with the version of Spark that "
+                "knows it, and create the view again under another",
+            ) from error
     return copy
 
 

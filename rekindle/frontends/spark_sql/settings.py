@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rekindle.errors import CorruptionError
+
 JavaObject = Any
 
 ZONE = "spark.sql.session.timeZone"
@@ -70,6 +72,25 @@ class Settings:
         """Settings as they are compared: whoever sets a name first."""
         return cls(tuple(sorted(values.items())))
 
+    @classmethod
+    def of_json(cls, data: object) -> Settings | None:
+        """What a stored view has for settings, if it says; refuses names that are none of ours.
+
+        A database is data that may come from anybody: a setting that names a class or a program
+        would be run by whoever opens it.
+        """
+        if data is None:
+            return None
+        values = data if isinstance(data, dict) else {"": data}
+        for name, value in values.items():
+            known = isinstance(name, str) and name.startswith((*_ALWAYS, *_WHEN_SET))
+            if not known or not isinstance(value, str):
+                raise CorruptionError(
+                    f"a view's settings hold '{name}', which decides nothing about queries",
+                    hint="restore the log from a backup",
+                )
+        return cls.of(values)
+
     def towards(self, wanted: Settings) -> dict[str, str | None]:
         """What to set, or with None to unset, where these hold, so that the wanted ones do.
 
@@ -108,11 +129,12 @@ class SessionSettings:
         self._session = session
         # One object as long as the session lives; its hash is one round trip.
         self._set = session.sessionState().conf().settings()
+        self._hash = self._set.hashCode
         self._known: tuple[int, Settings] | None = None
 
     def now(self) -> Settings:
         """The settings in effect."""
-        hash_ = int(self._set.hashCode())
+        hash_ = int(self._hash())
         if self._known is None or self._known[0] != hash_:
             self._known = (hash_, self._read())
         return self._known[1]
