@@ -81,7 +81,7 @@ class Settings:
         """
         if data is None:
             return None
-        values = data if isinstance(data, dict) else {"": data}
+        values: dict[str, Any] = data if isinstance(data, dict) else {"": data}
         for name, value in values.items():
             known = isinstance(name, str) and name.startswith((*_ALWAYS, *_WHEN_SET))
             if not known or not isinstance(value, str):
