@@ -1,7 +1,8 @@
 """A circuit as SVG: boxes for nodes, lines for what they read, from tables to the view.
 
 The drawing needs nothing but an SVG viewer: no style sheet (which would leak into a page that
-embeds it), no script, no font beyond the viewer's own. It brings its own background, so it reads
+embeds it), no style at all (some renderers take `height: auto` for no height and draw nothing), no
+script, no font beyond the viewer's own. It brings its own background, so it reads
 the same on light and dark pages. The two halves of a join stand in one frame.
 """
 
@@ -54,7 +55,7 @@ def draw(title: str, nodes: Sequence[ExplainedNode]) -> str:
     height = legend.y + 22
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" style="max-width:100%;height:auto" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" '
         f'font-family="{_FONT}" role="img">',
         f"<title>{clean(title)}</title>",
         f"<defs>{_arrow_head('change', _CHANGE)}{_arrow_head('integral', _INTEGRAL)}</defs>",
@@ -307,9 +308,10 @@ class _Legend:
             entries.append(("z⁻¹I", _INTEGRAL, "6 3.5", "integral before this step"))
         for mark, colour, dashes, caption in entries:
             x = self._room(54, caption)
+            dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
             yield (
-                f'<path d="M{x:.1f},{self.y:.1f} h46" stroke="{colour}" stroke-width="1.5" '
-                f'stroke-dasharray="{dashes or "none"}"/>'
+                f'<path d="M{x:.1f},{self.y:.1f} h46" fill="none" stroke="{colour}" '
+                f'stroke-width="1.5"{dashed}/>'
             )
             if mark:
                 yield from _pill(x + 23 + text_width(mark, 10.5) / 2 + 6, self.y, mark, colour)

@@ -59,6 +59,8 @@ class Explanation:
     """What a view that is kept factorised consists of."""
     policies: str = ""
     """What each policy would keep for the view."""
+    settings: str = ""
+    """The settings that the view was made under, where those of the session are others."""
     fed: str = ""
     """Which parts of the last change reached the view as products of vectors."""
 
@@ -67,6 +69,7 @@ class Explanation:
         sections = (
             ("kept factorised", self.kept),
             ("policies", self.policies),
+            ("made under settings that the session does not have", self.settings),
             ("last change by vectors", self.fed),
         )
         for title, more in sections:
@@ -82,6 +85,7 @@ class Explanation:
             "root": self.nodes[0].id,
             "kept": self.kept or None,
             "policies": self.policies or None,
+            "settings": self.settings or None,
             "fed": self.fed or None,
             "nodes": [_node_json(node) for node in self.nodes],
             "derivation": [{"step": step, "text": text} for step, text in self.derivation],

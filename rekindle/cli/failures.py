@@ -1,7 +1,13 @@
-"""Errors for people: what happened, what was found, what to do; no traceback, exit code 1."""
+"""Errors for people: what happened, what was found, what to do; no traceback, exit code 1.
+
+Ctrl-C is one line and the exit code 130, as shells have it. A reader that goes away, such as
+`| head`, ends a command without a word, as SIGPIPE would.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +16,9 @@ from rich.console import Console
 from rich.text import Text
 
 from rekindle.errors import RekindleError
+
+INTERRUPTED = 130
+READER_GONE = 141
 
 
 def show(error: RekindleError, where: str = "") -> None:
@@ -36,7 +45,12 @@ def reported() -> Iterator[None]:
         show(error)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        Console(stderr=True, highlight=False).print("interrupted", style="yellow")
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # Python would flush what is left when it ends, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(READER_GONE) from None
 
 
 @contextmanager
@@ -53,8 +67,6 @@ def understood() -> Iterator[None]:
 
 def _said_by_spark(error: Exception) -> str | None:
     """The words of an error that Spark raised; None for any other."""
-    import sys
-
     if "pyspark" not in sys.modules:
         return None
     from py4j.protocol import Py4JJavaError

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -12,7 +15,8 @@ from rekindle.cli.bench.command import bench
 from rekindle.cli.check import check
 from rekindle.cli.demo.command import demo
 from rekindle.cli.explain import explain
-from rekindle.cli.scratch import clean_up_when_terminated
+from rekindle.cli.failures import INTERRUPTED, READER_GONE
+from rekindle.cli.scratch import clean_up_when_terminated, remove_scratch
 from rekindle.cli.sql import sql
 from rekindle.cli.verify import verify
 
@@ -52,4 +56,21 @@ def _options(
 def main() -> None:
     """The entry point of the installed command."""
     clean_up_when_terminated()
-    app()
+    try:
+        app()
+    except SystemExit as ending:
+        if ending.code in (INTERRUPTED, READER_GONE):
+            leave(int(ending.code))
+        raise
+
+
+def leave(code: int) -> None:
+    """End at once: calls to the JVM that were cut short would be complained of on the way out.
+
+    The database is closed by then, and the JVM ends when this process does.
+    """
+    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stdout.flush()
+    remove_scratch()
+    os._exit(code)

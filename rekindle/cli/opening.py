@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import logging
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ from rich.console import Console
 
 from rekindle.cli.quiet import quiet_start
 from rekindle.errors import DefinitionError
+from rekindle.runtime.places import is_local, placed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +53,10 @@ def started_spark() -> SparkSession:
     require_java()
     if SparkContext._active_spark_context is not None:
         return local_session()
+    # A call to the JVM that Ctrl-C cuts short is logged by py4j with its whole stack, and so is
+    # the one that Spark's own handler of the signal makes in the middle of it.
+    logging.getLogger().addHandler(logging.NullHandler())
+    interrupt = signal.getsignal(signal.SIGINT)
     with quiet_start() as true_stderr, os.fdopen(os.dup(true_stderr), "w") as stderr:
         console = Console(file=stderr)
         if console.is_terminal:
@@ -58,14 +65,16 @@ def started_spark() -> SparkSession:
         else:
             session = local_session()
     session.sparkContext.setLogLevel("OFF")
+    signal.signal(signal.SIGINT, interrupt)
     return session
 
 
 def _require(warehouse: str) -> None:
     """Say that there is nothing before Spark takes its time to start."""
-    if "://" not in warehouse and not os.path.isdir(os.path.join(warehouse, "log")):
+    place = placed(warehouse)
+    if is_local(place) and not os.path.isdir(os.path.join(place, "log")):
         raise DefinitionError(
             f"there is no database at '{warehouse}'",
-            detail=f"looked in {os.path.abspath(warehouse)}",
+            detail=f"looked in {place}",
             hint=f"create one with: rekindle sql {warehouse} -e 'CREATE TABLE ...'",
         )

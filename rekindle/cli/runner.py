@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,8 +12,11 @@ from rich.console import Console
 
 from rekindle.cli.display import show_frame
 from rekindle.cli.failures import understood
+from rekindle.cli.formats import Format, csv_lines, json_lines
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from rekindle.runtime.database import Database
 
 _COMMENT = re.compile(r"\s*(?:--[^\n]*(?:\n|$)|/\*.*?\*/)", re.DOTALL)
@@ -70,10 +74,19 @@ def _leading_comments(statement: str) -> int:
 class Runner:
     """Runs statements against one database and prints what they give."""
 
-    def __init__(self, db: Database, console: Console) -> None:
+    def __init__(
+        self,
+        db: Database,
+        console: Console,
+        form: Format = Format.TABLE,
+        reports: Console | None = None,
+    ) -> None:
         self.db = db
         self.console = console
         self.timing = False
+        self._form = form
+        self._reports = console if reports is None else reports
+        self._results = 0
 
     def run(self, statement: str) -> None:
         """Run one statement; a change says its epoch, the rows it changed and its time."""
@@ -84,7 +97,7 @@ class Runner:
             frame = self.db.sql(statement)
             milliseconds = (time.perf_counter() - started) * 1000
             if word not in _COMMANDS:
-                show_frame(frame, self.console)
+                self._show(frame)
                 if self.timing:
                     self._say(f"{(time.perf_counter() - started) * 1000:,.0f} ms")
                 return
@@ -98,8 +111,25 @@ class Runner:
         else:
             self._say(f"{word}: epoch {epoch}, {milliseconds:,.0f} ms")
 
+    def _show(self, frame: DataFrame) -> None:
+        """Print the rows of a query; in CSV a blank line stands between those of two."""
+        match self._form:
+            case Format.TABLE:
+                show_frame(frame, self.console)
+                return
+            case Format.CSV:
+                lines = csv_lines(frame)
+                if self._results:
+                    print()
+            case Format.JSON:
+                lines = json_lines(frame)
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+        self._results += 1
+
     def _say(self, text: str) -> None:
-        self.console.print(text, style="green")
+        self._reports.print(text, style="green")
 
 
 def rows_changed(db: Database, since: int) -> int:

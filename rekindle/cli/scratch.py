@@ -37,8 +37,13 @@ def clean_up_when_terminated() -> None:
     signal.signal(signal.SIGTERM, _terminate)
 
 
-def _terminate(number: int, frame: object) -> None:
+def remove_scratch() -> None:
+    """Remove all scratch directories of this process."""
     for directory in tuple(_OWN):
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _terminate(number: int, frame: object) -> None:
+    remove_scratch()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

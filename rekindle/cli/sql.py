@@ -11,6 +11,7 @@ from rich.console import Console
 
 from rekindle.cli.display import make_console
 from rekindle.cli.failures import reported, show
+from rekindle.cli.formats import Format
 from rekindle.cli.opening import Access, opened
 from rekindle.cli.runner import Runner, located
 from rekindle.errors import RekindleError, StatementError
@@ -30,6 +31,14 @@ def sql(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Open for reading, beside any writer.")
     ] = False,
+    form: Annotated[
+        Format | None,
+        typer.Option(
+            "--format",
+            help="How rows are written: by default as a table on a terminal and as CSV into a "
+            "file or a pipe. With csv or json nothing but rows is written to stdout.",
+        ),
+    ] = None,
 ) -> None:
     """Run SQL: a script with -e, -f or from a pipe, else an interactive prompt.
 
@@ -44,7 +53,7 @@ def sql(
 
                 prompt(db)
             else:
-                _run_script(db, script, make_console())
+                _run_script(script, _runner(db, form))
 
 
 def _script(statements: str | None, file: Path | None) -> str | None:
@@ -65,9 +74,17 @@ def _script(statements: str | None, file: Path | None) -> str | None:
     return sys.stdin.read()
 
 
-def _run_script(db: Database, script: str, console: Console) -> None:
+def _runner(db: Database, form: Format | None) -> Runner:
+    """What runs a script; what changes did is said on stderr where a format was asked for."""
+    console = make_console()
+    if form is None:
+        return Runner(db, console, Format.TABLE if sys.stdout.isatty() else Format.CSV)
+    apart = None if form is Format.TABLE else Console(stderr=True, highlight=False)
+    return Runner(db, console, form, apart)
+
+
+def _run_script(script: str, runner: Runner) -> None:
     """Run statements in order; the first that fails ends the script."""
-    runner = Runner(db, console)
     for statement, place in located(script):
         try:
             runner.run(statement)

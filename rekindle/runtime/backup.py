@@ -22,11 +22,12 @@ import xxhash
 from rekindle.errors import CorruptionError, DefinitionError
 from rekindle.redaction import without_secrets
 from rekindle.runtime.log import CommitLog
+from rekindle.runtime.places import placed
 from rekindle.runtime.state import State
 from rekindle.runtime.verify import segments_of
 from rekindle.traces.faults import named, storage_error
 from rekindle.traces.segment import Segment
-from rekindle.traces.store import Store, absolute
+from rekindle.traces.store import Store
 
 Progress = Callable[[int, int], None]
 MARK = "backup.json"
@@ -68,11 +69,11 @@ class Backup:
 def backup(path: str, target: str, progress: Progress | None = None) -> Backup:
     """Make `target` hold the last epoch of the database at `path`, copying what it lacks."""
     with named(path):
-        source = Store(absolute(path))
+        source = Store(placed(path))
         if not CommitLog(source).exists():
             raise DefinitionError(f"there is no database at '{path}'", hint="is the path right?")
     with named(target):
-        return _BackingUp(source, Store(absolute(target)), progress or _silent).run()
+        return _BackingUp(source, Store(placed(target)), progress or _silent).run()
 
 
 class _BackingUp:

@@ -9,7 +9,7 @@ the collation says so: which text of a group Spark shows depends on the order in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +48,14 @@ class _Row:
     shown: tuple[Any, ...]
 
 
-def compare(view: str, epoch: int, actual: DataFrame, expected: DataFrame) -> CheckReport:
-    """Raise `CheckError` unless the two are equal as bags."""
+def compare(
+    view: str,
+    epoch: int,
+    actual: DataFrame,
+    expected: DataFrame,
+    settings: Mapping[str, str | None],
+) -> CheckReport:
+    """Raise `CheckError` unless the two are equal as bags, with some other settings in effect."""
     columns = [f"c{i}" for i in range(len(actual.columns))]
     sides = (
         actual.toDF(*columns)
@@ -74,7 +80,7 @@ def compare(view: str, epoch: int, actual: DataFrame, expected: DataFrame) -> Ch
             F.first("keys").alias("keys"),
         )
     )
-    counted = Catalyst(counted.sparkSession).with_settings(counted, _SETTINGS)
+    counted = Catalyst(counted.sparkSession).with_settings(counted, {**settings, **_SETTINGS})
     surplus: list[_Row] = []
     missing: list[_Row] = []
     summary = counted.agg(

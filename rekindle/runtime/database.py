@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 from collections.abc import Callable, Sequence
@@ -50,7 +49,9 @@ from rekindle.runtime.lease import Lease
 from rekindle.runtime.lengths import is_limited, marked, stored
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.models import Model, model_spec, with_categories
+from rekindle.runtime.places import database_place, placed
 from rekindle.runtime.recursion import LIMIT
+from rekindle.runtime.session import require_classic, session_for
 from rekindle.runtime.sessions import Sessions
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
@@ -60,7 +61,6 @@ from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
 from rekindle.spark.preflight import Access, check_executors
 from rekindle.spark.segment import Channel
-from rekindle.spark.session import local_session
 from rekindle.spark.stages import Lowering
 from rekindle.spark.step import Placement
 from rekindle.spark.types import (
@@ -72,7 +72,7 @@ from rekindle.spark.types import (
 )
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.faults import named_by_path
-from rekindle.traces.store import Store, absolute
+from rekindle.traces.store import Store
 
 RETRIES = 3
 """How often a statement by itself is tried beside others, before it is run while they wait."""
@@ -108,7 +108,8 @@ class Database:
         wait: float = 0.0,
     ) -> None:
         self.path = path
-        store = Store(path if "://" in path else os.path.abspath(path))
+        place = database_place(path)
+        store = Store(place)
         log = CommitLog(store)
         if not writable and not log.exists():
             raise DefinitionError(
@@ -125,7 +126,7 @@ class Database:
             state = _opened(log, store)
             if self._lease is not None and self._lease.contested:
                 state = log.take_over(state)
-            self.spark = local_session() if spark is None else spark
+            self.spark = session_for(spark)
             self._catalyst = Catalyst(self.spark)
             self._leaves = Leaves(self._catalyst)
             self._frames = Frames(self._catalyst, partitions)
@@ -500,7 +501,7 @@ class Database:
         Writing may go on meanwhile. `rekindle.restore` makes a database of it.
         """
         self._check_open()
-        return backup(self._engine.store.uri, absolute(target))
+        return backup(self._engine.store.uri, placed(target))
 
     # ---- reading ---------------------------------------------------------------------------
 
@@ -606,13 +607,15 @@ class Database:
     def _checked(self, state: State, entry: ViewEntry) -> CheckReport:
         actual = self._committed(state, entry.name)
         expected = self._recomputed(entry, lambda source: self._committed(state, source))
+        settings = self._definitions.settings_for(entry)
         try:
-            report = compare(entry.name, state.epoch, actual, expected)
+            report = compare(entry.name, state.epoch, actual, expected, settings)
         except CheckError:
-            decided = None if entry.loop is not None else self._definitions.without_ties(expected)
+            loop = entry.loop is not None
+            decided = None if loop else self._definitions.without_ties(entry, expected)
             if decided is None:
                 raise
-            report = compare(entry.name, state.epoch, actual, decided)
+            report = compare(entry.name, state.epoch, actual, decided, settings)
         if entry.factorisation is not None:
             Factorised(entry, lambda: state, self._engine.store).check_count(report)
         return report
@@ -699,8 +702,8 @@ class Database:
             )
         if not hasattr(self._threads, "session"):
             # Each thread has one of its own in the JVM, which reads the settings of *its* session.
+            self._catalyst.activate()
             self._threads.session = self._catalyst.session
-            self._catalyst.jvm.SparkSession.setActiveSession(self._threads.session)
 
     def _check_writable(self) -> None:
         self._check_open()
@@ -823,6 +826,8 @@ def connect(
         )
     if not wait >= 0:
         raise DefinitionError(f"wait must be a number of seconds, not {wait}")
+    database_place(path)
+    require_classic(spark)
     return Database(
         str(path),
         spark,

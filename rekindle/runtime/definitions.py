@@ -23,8 +23,15 @@ from rekindle.calculus.text import parse as parse_term
 from rekindle.calculus.text import to_text_with_table
 from rekindle.errors import DefinitionError, UnsupportedError
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolve
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
+    JavaObject,
+    items,
+    settings_of,
+    simple_name,
+)
 from rekindle.frontends.spark_sql.persist import dump, load
+from rekindle.frontends.spark_sql.settings import described
 from rekindle.frontends.spark_sql.stored_plans import (
     plans_from_text,
     plans_to_text,
@@ -74,6 +81,21 @@ class Definitions:
         """The entry and term of a view given as SQL text."""
         return self._entry(name, self._resolved(sql), sql=sql, plan=None)
 
+    def again(self, entry: ViewEntry) -> tuple[ViewEntry, Term]:
+        """The same for a stored view, under the settings that it was made with."""
+        assert entry.sql is not None
+        with self._catalyst.under(entry.settings):
+            return self.of_sql(entry.name, entry.sql)
+
+    def settings_apart(self, entry: ViewEntry) -> str:
+        """The settings of a stored view that the session has otherwise, for people."""
+        now = self._catalyst.settings()
+        return "" if entry.settings is None else described(entry.settings, now)
+
+    def settings_for(self, entry: ViewEntry) -> dict[str, str | None]:
+        """What the session would have to set, or unset, for the settings of a stored view."""
+        return {} if entry.settings is None else self._catalyst.settings().towards(entry.settings)
+
     def of_model(
         self, name: str, query: str | DataFrame, spec: ModelSpec
     ) -> tuple[ViewEntry, Term]:
@@ -97,7 +119,8 @@ class Definitions:
     def of_frame(self, name: str, frame: DataFrame) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as a DataFrame over `db.table(...)`."""
         entry, term = self._entry(name, frame, sql=None, plan=None)
-        return replace(entry, plan=self._kept(name, frame)), term
+        settings = settings_of(frame)
+        return replace(entry, plan=self._kept(name, frame), settings=settings), term
 
     def _kept(self, name: str, frame: DataFrame) -> str:
         """The plan of a frame with markers for the tables, as it is stored."""
@@ -164,6 +187,10 @@ class Definitions:
 
     def term(self, entry: ViewEntry) -> Term:
         """The term of a stored view."""
+        with self._catalyst.under(entry.settings):
+            return self._term(entry)
+
+    def _term(self, entry: ViewEntry) -> Term:
         if entry.spark == self._catalyst.spark.version:
             scalars = [load(self._catalyst, text) for text in entry.scalars]
             return parse_term(entry.term, scalars)
@@ -230,7 +257,8 @@ class Definitions:
     def fed_again(self, entry: ViewEntry) -> Fed:
         """The same for a stored view."""
         assert entry.sql is not None
-        return self.fed(*self.of_sql(entry.name, entry.sql))
+        with self._catalyst.under(entry.settings):
+            return self.fed(*self.of_sql(entry.name, entry.sql))
 
     def stored_over(self, entry: ViewEntry, term: Term, policy: Policy) -> ViewEntry:
         """The entry with another term under a policy."""
@@ -260,6 +288,10 @@ class Definitions:
 
     def recomputation(self, entry: ViewEntry, contents: Callable[[str], DataFrame]) -> DataFrame:
         """The view's query over the tables' contents, for Spark to run from scratch."""
+        with self._catalyst.under(entry.settings):
+            return self._recomputation(entry, contents)
+
+    def _recomputation(self, entry: ViewEntry, contents: Callable[[str], DataFrame]) -> DataFrame:
         if entry.sql is not None:
             plan = parse(self._catalyst, entry.sql)
             names = mentioned(plan, self._leaves.plans)
@@ -276,8 +308,12 @@ class Definitions:
         whole = Evaluation.of(self._catalyst, self._filled, contents, loop, marked)
         return whole.rows(loop.names[0], loop.limit, initial, step, {})
 
-    def without_ties(self, recomputation: DataFrame) -> DataFrame | None:
+    def without_ties(self, entry: ViewEntry, recomputation: DataFrame) -> DataFrame | None:
         """A view's recomputation with ties taken as the view does; None if that changes nothing."""
+        with self._catalyst.under(entry.settings):
+            return self._without_ties(recomputation)
+
+    def _without_ties(self, recomputation: DataFrame) -> DataFrame | None:
         plan = self._catalyst.optimised(recomputation._jdf.queryExecution().analyzed())
         joined = with_joined_subqueries(self._catalyst, plan)
         again = decided(self._catalyst, joined)
@@ -338,6 +374,7 @@ class Definitions:
             spark=self._catalyst.spark.version,
             created=0,
             loop=loop,
+            settings=self._catalyst.settings(),
         )
 
     def _fixed_point(self, loop: Loop, contents: Callable[[str], DataFrame]) -> DataFrame:

@@ -40,6 +40,7 @@ from rekindle.runtime.products import split
 from rekindle.runtime.snapshots import Snapshots
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.stepping import Stepping, TableChange
+from rekindle.runtime.view_settings import ViewSettings
 from rekindle.spark.frames import Frames, to_arrow
 from rekindle.spark.inline import prepared, write_table
 from rekindle.spark.plans import Plans
@@ -99,6 +100,7 @@ class Engine:
         self._garbage = Garbage(store, state, self.snapshots)
         self.feeding: Feeding | None = None
         self._filling = Filling(plans, frames, store, self._places_inline)
+        self._settings = ViewSettings(plans.lowering.catalyst)
 
     # ---- definitions -----------------------------------------------------------------------
 
@@ -166,6 +168,8 @@ class Engine:
             if incremental is Incremental.REQUIRED:
                 _require_incremental(entry.name, circuit, view)
             views[entry.name] = view.id
+        named = {entry.name: entry for entry, _ in definitions}
+        self._follow_settings(circuit, {**self.state.entries, **named})
         gone = {node.id for node in circuit.prune() if node.id in self.circuit.nodes}
         fed = {feed.node for feed, _ in feeds}
         fresh = frozenset(k for k in circuit.nodes if k not in self.circuit.nodes and k not in fed)
@@ -231,6 +235,7 @@ class Engine:
                 circuit.table(table_node(entry if known.name == old.name else known))
             elif known.factorisation is None:
                 circuit.view(known.name, derive(self.terms[known.name]), known.schema)
+        self._follow_settings(circuit, self.state.entries)
         node = circuit.nodes[entry.node]
         assert isinstance(node, Table)
         fresh = frozenset(circuit.nodes) - frozenset(self.circuit.nodes) - {node.id}
@@ -355,6 +360,7 @@ class Engine:
             started = time.perf_counter()
             for node in given:
                 self._check_current(node)
+            self._follow_settings(self.circuit, self.state.entries)
             epoch = self.state.epoch + 1
             context = StepContext(self.circuit, self.state.traces, self.store, epoch)
             changes = self._with_feeds({node.name: change for node, change in given.items()})
@@ -372,10 +378,11 @@ class Engine:
             by_node = {self.table_node(name): change for name, change in changes.items()}
             with self._attempt(epoch):
                 result = stepping.inline(by_node) if inline else None
+                placement = Placement.SPARK if result is None else Placement.INLINE
                 if result is None:
                     result = stepping.on_spark(by_node)
                 self._finish(result, context)
-            self._remember(result, started)
+            self._remember(result, started, placement)
             return epoch
 
     def _written(self) -> int | None:
@@ -388,6 +395,11 @@ class Engine:
         entry = self.state.entries.get(node.name)
         if entry is None or entry.node != node.id:
             raise altered(node.name)
+
+    def _follow_settings(self, circuit: Circuit, entries: Mapping[str, Entry]) -> None:
+        """From now on each view's nodes work under the settings that the view was made with."""
+        self.plans.lowering.catalyst.activate()
+        self.plans.settings = self._settings.apart(circuit, entries)
 
     def _with_feeds(self, changes: Mapping[str, TableChange]) -> Mapping[str, TableChange]:
         """The changes, and what they add to the views that are fed."""
@@ -499,8 +511,11 @@ class Engine:
         with suppress(OSError):
             self._garbage.sweep(after.epoch)
 
-    def _remember(self, result: StepResult, started: float) -> None:
-        placements = {step.placement for step in result.nodes.values()}
+    def _remember(
+        self, result: StepResult, started: float, tables: Placement = Placement.INLINE
+    ) -> None:
+        """Keep what a step did; `tables` is where their changes were taken in."""
+        placements = {tables, *(step.placement for step in result.nodes.values())}
         placement = Placement.SPARK if Placement.SPARK in placements else Placement.INLINE
         self.last = LastStep(
             self.state.epoch, time.perf_counter() - started, placement, result.nodes

@@ -30,7 +30,8 @@ def explained(
         return found
     taken = [] if engine.feeding is None else engine.feeding.taken.get(entry.name, [])
     policies = _policies(entry, term, definitions, choosing)
-    return replace(found, policies=policies, fed="\n".join(taken))
+    settings = definitions.settings_apart(entry)
+    return replace(found, policies=policies, fed="\n".join(taken), settings=settings)
 
 
 def _policies(entry: ViewEntry, term: Term, definitions: Definitions, choosing: Choosing) -> str:
@@ -41,7 +42,7 @@ def _policies(entry: ViewEntry, term: Term, definitions: Definitions, choosing: 
     if entry.policy is not Policy.FIRST_ORDER:
         if entry.sql is None:
             return f"policy {entry.policy.value}"
-        term = definitions.of_sql(entry.name, entry.sql)[1]
+        term = definitions.again(entry)[1]
         if entry.policy is not Policy.FACTORED:
             decisions = [str(each) for each in definitions.decided(entry.policy, term).decisions]
     choices = dict(choosing.choices(term))

@@ -348,8 +348,10 @@ def _epoch_of(path: str) -> int:
 def _record(before: State, after: State) -> dict[str, Any]:
     """What leads from one state to the next."""
     traces = {k: t for k, t in after.traces.items() if before.traces.get(k) is not t}
+    # A table that got columns, and its views, have their earlier changes under new nodes.
+    known = {node: before.epoch for node in before.history}
     history = {
-        node: [change_to_json(c) for c in changes if c.epoch > before.epoch]
+        node: [change_to_json(c) for c in changes if c.epoch > known.get(node, -1)]
         for node, changes in after.history.items()
     }
     return {

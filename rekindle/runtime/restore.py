@@ -21,11 +21,12 @@ from rekindle.errors import DefinitionError, HistoryError
 from rekindle.redaction import without_secrets
 from rekindle.runtime.backup import Backup, Progress, check_empty, copy_file, copy_files
 from rekindle.runtime.log import CommitLog
+from rekindle.runtime.places import placed
 from rekindle.runtime.state import Change, State, ViewEntry
 from rekindle.runtime.verify import segments_of
 from rekindle.traces.faults import named
 from rekindle.traces.segment import Run, Segment
-from rekindle.traces.store import Store, absolute
+from rekindle.traces.store import Store
 from rekindle.traces.trace import Merge, Trace
 
 if TYPE_CHECKING:
@@ -52,14 +53,14 @@ def restore(
     opens the copy that is taken back to it, and is by default that of the package.
     """
     with named(path):
-        source = Store(absolute(path))
+        source = Store(placed(path))
         log = CommitLog(source)
         if not log.exists():
             raise DefinitionError(f"there is no backup at '{path}'", hint="is the path right?")
         state = log.load()
     _check_retained(state, epoch)
     with named(target):
-        there = Store(absolute(target))
+        there = Store(placed(target))
         check_empty(there, "a database")
         tell = progress or _silent
         if epoch is None or epoch == state.epoch:

@@ -2,7 +2,8 @@
 
 Lists of tuples, dicts or Rows, pandas frames, Arrow tables and Spark DataFrames are accepted.
 Values are converted to the column's type only where nothing is lost; otherwise a `RowError` names
-the row, the column, the value and the type. Nothing is applied when any row is bad.
+the row, the column, the value and the type. Nothing is applied when any row is bad. Times without
+a zone are those of the session's clock (`wall_time.py`).
 """
 
 from __future__ import annotations
@@ -22,32 +23,40 @@ from rekindle.circuit.nodes import Table
 from rekindle.errors import RowError
 from rekindle.frontends.spark_sql.variants import has_variant, is_variant
 from rekindle.runtime.lengths import declared_type, of_json, rows_too_long
+from rekindle.runtime.wall_time import (
+    Zone,
+    has_instant,
+    instant,
+    instants,
+    instants_of_arrow,
+    is_instant,
+)
 from rekindle.spark.types import arrow_type, data_type
 
 WEIGHT = "_weight"
 
 
-def to_arrow(rows: Any, schema: Schema, table: str) -> pa.Table:
+def to_arrow(rows: Any, schema: Schema, table: str, zone: Zone) -> pa.Table:
     """The rows as stored columns c0, c1...; by name where names are given, else by position."""
     match rows:
         case pd.DataFrame():
             return _from_named(
-                {str(name): rows[name] for name in rows.columns}, len(rows), schema, table
+                {str(name): rows[name] for name in rows.columns}, len(rows), schema, table, zone
             )
         case pa.Table() | pa.RecordBatch():
             columns = {name: rows.column(i) for i, name in enumerate(rows.schema.names)}
-            return _from_named(columns, rows.num_rows, schema, table)
+            return _from_named(columns, rows.num_rows, schema, table, zone)
         case str() | bytes() | Mapping():
             raise _not_rows(rows, table)
         case Iterable():
-            return _from_rows(list(rows), schema, table)
+            return _from_rows(list(rows), schema, table, zone)
     raise _not_rows(rows, table)
 
 
-def split_weights(rows: Any, schema: Schema, table: str) -> tuple[pa.Table, pa.Array]:
+def split_weights(rows: Any, schema: Schema, table: str, zone: Zone) -> tuple[pa.Table, pa.Array]:
     """Rows with a `_weight` beside the table's columns, as stored columns and weights."""
     weighted = Schema((*schema.fields, Field(WEIGHT, "bigint", nullable=False)))
-    columns = to_arrow(rows, weighted, table)
+    columns = to_arrow(rows, weighted, table, zone)
     weights = columns.column(len(schema)).combine_chunks()
     if weights.null_count:
         raise RowError(f"a change of '{table}' has no weight", hint="set _weight on every row")
@@ -65,7 +74,7 @@ def _not_rows(rows: Any, table: str) -> RowError:
     )
 
 
-def _from_rows(rows: Sequence[Any], schema: Schema, table: str) -> pa.Table:
+def _from_rows(rows: Sequence[Any], schema: Schema, table: str, zone: Zone) -> pa.Table:
     width = len(schema)
     names = schema.names
     tuples = []
@@ -78,8 +87,9 @@ def _from_rows(rows: Sequence[Any], schema: Schema, table: str) -> pa.Table:
             row = tuple(folded[name.lower()] for name in names)
         elif not isinstance(row, Sequence) or isinstance(row, str | bytes):
             raise RowError(
-                f"row {number + 1} for '{table}' is a {type(row).__name__}, not a row",
+                f"row {number + 1} for '{table}' is {row!r}, which is a value and not a row",
                 detail=f"expected {width} values: {', '.join(names)}",
+                hint="give a list of rows, also where there is one: [(...)]",
             )
         if len(row) != width:
             raise RowError(
@@ -90,12 +100,15 @@ def _from_rows(rows: Sequence[Any], schema: Schema, table: str) -> pa.Table:
         tuples.append(tuple(row))
     columns = list(zip(*tuples, strict=True)) if tuples else [()] * width
     arrays = [
-        _column(list(values), field, table) for values, field in zip(columns, schema, strict=True)
+        _column(list(values), field, table, zone)
+        for values, field in zip(columns, schema, strict=True)
     ]
     return _assemble(arrays)
 
 
-def _from_named(columns: Mapping[str, Any], rows: int, schema: Schema, table: str) -> pa.Table:
+def _from_named(
+    columns: Mapping[str, Any], rows: int, schema: Schema, table: str, zone: Zone
+) -> pa.Table:
     _check_names(columns.keys(), schema, table, "the data")
     folded = {name.lower(): values for name, values in columns.items()}
     arrays = []
@@ -104,7 +117,7 @@ def _from_named(columns: Mapping[str, Any], rows: int, schema: Schema, table: st
         arrays.append(
             pa.nulls(rows, arrow_type(data_type(field.type)))
             if values is None
-            else _column(values, field, table)
+            else _column(values, field, table, zone)
         )
     return _assemble(arrays)
 
@@ -129,32 +142,54 @@ def _assemble(arrays: Sequence[Any]) -> pa.Table:
     )
 
 
-def _column(values: Any, field: Field, table: str) -> Any:
+def _column(values: Any, field: Field, table: str, zone: Zone) -> Any:
     target = arrow_type(data_type(field.type))
+    if pa.types.is_nested(target) and has_instant(target):
+        # One by one: what has a zone and what has none is seen in the values.
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            values = values.to_pylist()
+        elif isinstance(values, pd.Series):
+            values = [None if _is_missing(v) else v for v in values]
     try:
         if isinstance(values, pa.Array | pa.ChunkedArray):
-            return _safely_cast(values, target)
+            return _safely_cast(_placed_in_time(values, target, zone), target)
         if isinstance(values, pd.Series):
             if values.dtype == bool and not pa.types.is_boolean(target):
                 raise TypeError("the values are booleans")
             if has_variant(target):
-                return _column([None if _is_missing(v) else v for v in values], field, table)
+                return _column([None if _is_missing(v) else v for v in values], field, table, zone)
+            if is_instant(target):
+                if values.dtype == object:
+                    listed = [None if _is_missing(v) else v for v in values]
+                    return _column(listed, field, table, zone)
+                return _column(pa.Array.from_pandas(values), field, table, zone)
             return pa.Array.from_pandas(values, type=target)
         _refuse_lossy(values, target)
-        if pa.types.is_nested(target):
-            values = [_conform(value, target) for value in values]
+        if is_instant(target):
+            values = instants(values, zone)
+        elif pa.types.is_nested(target):
+            values = [_conform(value, target, zone) for value in values]
         return pa.array(values, type=target)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _bad_value(values, field, target, table, error) from error
 
 
-def _conform(value: Any, target: pa.DataType) -> Any:
-    """A nested value with its structs' fields under their own names.
+def _placed_in_time(values: Any, target: pa.DataType, zone: Zone) -> Any:
+    """Arrow timestamps for a TIMESTAMP column, those without a zone in the session's."""
+    if is_instant(target) and pa.types.is_timestamp(values.type) and values.type.tz is None:
+        return instants_of_arrow(values, zone)
+    return values
+
+
+def _conform(value: Any, target: pa.DataType, zone: Zone) -> Any:
+    """A nested value with its structs' fields under their own names, and its times as instants.
 
     Arrow would leave a field that is called otherwise NULL without a word.
     """
     if value is None:
         return None
+    if is_instant(target):
+        return instant(value, zone)
     if is_variant(target):
         if not isinstance(value, VariantVal):
             raise TypeError("give a pyspark VariantVal, such as VariantVal.parseJson(text)")
@@ -173,19 +208,25 @@ def _conform(value: Any, target: pa.DataType) -> Any:
             items = list(value)
             if len(items) != target.num_fields:
                 raise TypeError(f"a struct of {target.num_fields} fields, not of {len(items)}")
-        return {f.name: _conform(item, f.type) for f, item in zip(target, items, strict=True)}
+        return {f.name: _conform(item, f.type, zone) for f, item in zip(target, items, strict=True)}
     if pa.types.is_list(target) and not isinstance(value, str | bytes | Mapping):
-        return [_conform(item, target.value_type) for item in value]
-    if pa.types.is_map(target) and isinstance(value, Mapping):
+        return [_conform(item, target.value_type, zone) for item in value]
+    if pa.types.is_map(target) and not isinstance(value, str | bytes):
+        pairs = value.items() if isinstance(value, Mapping) else value
         return [
-            (_conform(key, target.key_type), _conform(item, target.item_type))
-            for key, item in value.items()
+            (_conform(key, target.key_type, zone), _conform(item, target.item_type, zone))
+            for key, item in pairs
         ]
     return value
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+    return (
+        value is None
+        or value is pd.NA
+        or value is pd.NaT
+        or (isinstance(value, float) and math.isnan(value))
+    )
 
 
 def _safely_cast(values: Any, target: pa.DataType) -> Any:
@@ -225,7 +266,7 @@ def _bad_value(
         try:
             _refuse_lossy([value], target)
             nested = pa.types.is_nested(target)
-            pa.array([_conform(value, target) if nested else value], type=target)
+            pa.array([_conform(value, target, _any_zone) if nested else value], type=target)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             found, where = f" the value {value!r}", f" in row {number + 1}"
             break
@@ -235,6 +276,11 @@ def _bad_value(
         detail=str(error),
         hint=f"convert the value to {field.type}",
     )
+
+
+def _any_zone() -> str:
+    """A zone, where it does not matter which."""
+    return "Z"
 
 
 def check_not_null(columns: pa.Table, schema: Schema, table: str) -> None:

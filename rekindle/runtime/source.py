@@ -5,12 +5,16 @@
 The source reads the commit log and the mapped files by itself: it needs no connection and no lock,
 and may run beside a writer. It reads the last committed epoch, or the one that the option `epoch`
 names. Year-month intervals come as their number of months, which is how Arrow in Python holds them.
+
+A table of Spark's catalog made by `CREATE TABLE ... USING rekindle OPTIONS (path '...')` is read in
+two acts: Spark asks for its columns with all options when it is created, and later for its rows
+with none of them. So the columns that the catalog keeps remember where they came from.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -26,9 +30,11 @@ from rekindle.errors import (
     RekindleError,
     UnsupportedError,
     did_you_mean,
+    unknown_name,
 )
 from rekindle.runtime.contents import repeated, snapshot
 from rekindle.runtime.log import CommitLog
+from rekindle.runtime.places import placed
 from rekindle.runtime.state import Entry, State, ViewEntry
 from rekindle.traces.partition import KeyRange, key_ranges
 from rekindle.traces.segment import Run
@@ -37,7 +43,8 @@ from rekindle.traces.trace import Trace
 
 ROWS_PER_PARTITION = 1_000_000
 OPTIONS = ("path", "epoch")
-_OF_CATALOG = ("comment", "location", "provider", "owner", "external", "collation", "table_type")
+_ORIGIN = "rekindle"
+"""The metadata of a catalog's columns that says what to read."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,9 +85,8 @@ class RekindleSource(DataSource):
     def name(cls) -> str:
         return "rekindle"
 
-    def _open(self) -> tuple[Store, State, Entry]:
-        self._check_options()
-        path = self.options.get("path", "").rstrip("/")
+    def _open(self, options: Mapping[str, str]) -> tuple[Store, State, Entry]:
+        path = options.get("path", "").rstrip("/")
         root, _, name = path.rpartition("/")
         if not name:
             raise DefinitionError(
@@ -88,10 +94,10 @@ class RekindleSource(DataSource):
                 hint='such as spark.read.format("rekindle").load("warehouse/orders")',
             )
         root = root or "."
-        store = Store(root if "://" in root else os.path.abspath(root))
+        store = Store(placed(root))
         log = CommitLog(store)
         if not log.exists():
-            raise DefinitionError(f"there is no database at '{root}'")
+            raise _no_database(root, path)
         state = log.load()
         entry = state.entry(name)
         if isinstance(entry, ViewEntry) and entry.factorisation is not None:
@@ -101,61 +107,115 @@ class RekindleSource(DataSource):
             )
         return store, state, entry
 
-    def _check_options(self) -> None:
-        """Refuse an option that would be ignored.
-
-        For a table of its catalog Spark sends properties along, its own and the user's, whose
-        names have dots by custom.
-        """
-        of_catalog = "provider" in self.options
-        for name in self.options:
-            known = name.lower() in OPTIONS
-            if not known and not (of_catalog and ("." in name or name.lower() in _OF_CATALOG)):
-                raise DefinitionError(
-                    f"the data source 'rekindle' has no option '{name}'",
-                    detail=f"available: {', '.join(OPTIONS)}",
-                    hint=did_you_mean(name.lower(), OPTIONS),
-                )
-
     @briefly
     def schema(self) -> StructType:
-        _, state, entry = self._open()
+        options = given_options(self.options)
+        _, state, entry = self._open(options)
         stored = from_arrow_schema(
             state.traces[entry.node].layout.payload, prefer_timestamp_ntz=True
         )
+        origin = {_ORIGIN: json.dumps(options)} if _is_of_catalog(self.options) else None
         return StructType(
             [
-                StructField(field.name, column.dataType)
+                StructField(field.name, column.dataType, metadata=origin)
                 for field, column in zip(entry.schema, stored.fields, strict=True)
             ]
         )
 
     @briefly
     def reader(self, schema: StructType) -> DataSourceReader:
-        store, state, entry = self._open()
+        options = {**_remembered(schema), **given_options(self.options)}
+        store, state, entry = self._open(options)
         undone: tuple[Run, ...] = ()
-        if "epoch" in self.options:
-            undone = tuple(change.run for change in state.undone(entry.name, self._epoch()))
-        return RekindleReader(store, state.traces[entry.node], undone, entry.schema.names)
+        if "epoch" in options:
+            undone = tuple(c.run for c in state.undone(entry.name, _epoch(options["epoch"])))
+        places = {name.lower(): i for i, name in enumerate(entry.schema.names)}
+        for name in schema.names:
+            if name.lower() not in places:
+                raise unknown_name("column", name, entry.schema.names, entry.name)
+        wanted = {name: places[name.lower()] for name in schema.names}
+        return RekindleReader(store, state.traces[entry.node], undone, wanted, len(entry.schema))
 
-    def _epoch(self) -> int:
-        given = self.options["epoch"]
-        try:
-            return int(given)
-        except ValueError:
-            raise HistoryError(f"the option epoch is '{given}', which is no number") from None
+
+def given_options(options: Mapping[str, str]) -> dict[str, str]:
+    """What a user gave as options; refuses those that the source does not know.
+
+    Spark's catalog hands over a table's properties too, and marks what were its options.
+
+    >>> given_options({"Path": "w/t", "EPOCH": "3"})
+    {'path': 'w/t', 'epoch': '3'}
+    >>> given_options({"provider": "rekindle", "path": "w/t", "owner": "me", "option.epoch": "3"})
+    {'path': 'w/t', 'epoch': '3'}
+    """
+    folded = {name.lower(): value for name, value in options.items()}
+    if _is_of_catalog(options):
+        mark = "option."
+        given = {n.removeprefix(mark): v for n, v in folded.items() if n.startswith(mark)}
+        folded = ({"path": folded["path"]} if "path" in folded else {}) | given
+    if "paths" in folded:
+        raise DefinitionError(
+            f"the data source 'rekindle' reads one table at a time, not {folded['paths']}",
+            hint="read each path, and unionAll what they give",
+        )
+    unknown = [name for name in folded if name not in OPTIONS]
+    if unknown:
+        raise DefinitionError(
+            f"unknown option '{unknown[0]}' of the data source 'rekindle'",
+            detail=f"known: {', '.join(OPTIONS)}",
+            hint=did_you_mean(unknown[0], OPTIONS),
+        )
+    return folded
+
+
+def _is_of_catalog(options: Mapping[str, str]) -> bool:
+    return "provider" in options
+
+
+def _remembered(schema: StructType) -> dict[str, str]:
+    """The options that a table of the catalog was created with."""
+    for field in schema.fields:
+        origin = (field.metadata or {}).get(_ORIGIN)
+        if origin is not None:
+            return {str(name): str(value) for name, value in json.loads(origin).items()}
+    return {}
+
+
+def _no_database(root: str, path: str) -> DefinitionError:
+    """The error for a path whose directory holds no database; it may be one itself."""
+    inner = CommitLog(Store(placed(path)))
+    if not inner.exists():
+        return DefinitionError(f"there is no database at '{root}'")
+    names = [entry.name for entry in inner.load().shown]
+    return DefinitionError(
+        f"'{path}' is a database, and the data source reads one of its tables or views",
+        detail=f"available: {', '.join(names) or 'none'}",
+        hint=f"load('{path}/NAME')",
+    )
+
+
+def _epoch(given: str) -> int:
+    try:
+        return int(given)
+    except ValueError:
+        raise HistoryError(f"the option epoch is '{given}', which is no number") from None
 
 
 class RekindleReader(DataSourceReader):
     """Reads a snapshot, one key range a task."""
 
     def __init__(
-        self, store: Store, trace: Trace, undone: tuple[Run, ...], names: tuple[str, ...]
+        self,
+        store: Store,
+        trace: Trace,
+        undone: tuple[Run, ...],
+        wanted: Mapping[str, int],
+        width: int,
     ) -> None:
         self._store = store
         self._trace = trace
         self._undone = undone
-        self._names = list(names)
+        self._wanted = dict(wanted)
+        self._width = width
 
     def partitions(self) -> list[InputPartition]:
         wanted = max(2, self._trace.rows // ROWS_PER_PARTITION)
@@ -166,5 +226,5 @@ class RekindleReader(DataSourceReader):
         assert isinstance(partition, KeyRangePartition)
         key_range = (partition.low, partition.high)
         for table in snapshot(self._trace, list(self._undone), self._store, key_range):
-            rows = repeated(table, len(self._names)).rename_columns(self._names)
-            yield from rows.to_batches()
+            rows = repeated(table, self._width).select(list(self._wanted.values()))
+            yield from rows.rename_columns(list(self._wanted)).to_batches()

@@ -15,6 +15,7 @@ from typing import Any
 
 from rekindle.calculus.schema import Field, Schema
 from rekindle.errors import HistoryError, unknown_name
+from rekindle.frontends.spark_sql.settings import Settings
 from rekindle.incremental.policies.choice import Policy
 from rekindle.incremental.policies.factorised import Factorisation
 from rekindle.runtime.models import ModelSpec
@@ -63,6 +64,8 @@ class ViewEntry:
     model: ModelSpec | None = None
     factorisation: Factorisation | None = None
     part_of: str | None = None
+    settings: Settings | None = None
+    """What the session was set to when the view was made; early databases do not say."""
 
 
 Entry = TableEntry | ViewEntry
@@ -223,6 +226,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 if entry.factorisation is None
                 else entry.factorisation.to_json(),
                 "part_of": entry.part_of,
+                "settings": None if entry.settings is None else dict(entry.settings.values),
             }
 
 
@@ -265,6 +269,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         model=ModelSpec.from_json(data.get("model")),
         factorisation=Factorisation.from_json(data.get("factorisation")),
         part_of=data.get("part_of"),
+        settings=Settings.of_json(data.get("settings")),
     )
 
 

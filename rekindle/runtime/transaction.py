@@ -144,7 +144,7 @@ class Transaction:
         node = self._node(table)
         if is_frame(changes):
             changes = collect_arrow(changes)
-        columns, weights = split_weights(changes, node.schema, node.name)
+        columns, weights = split_weights(changes, node.schema, node.name, self._zone)
         columns = fitted(columns, node)
         check_not_null(columns, node.schema, node.name)
         self._add(node, columns, weights)
@@ -418,7 +418,11 @@ class Transaction:
     def _columns(self, node: Table, rows: Any) -> pa.Table:
         if is_frame(rows):
             return _stored(collect_arrow(self._encode(rows, node)), node)
-        return fitted(to_arrow(rows, node.schema, node.name), node)
+        return fitted(to_arrow(rows, node.schema, node.name, self._zone), node)
+
+    def _zone(self) -> str:
+        """The session's time zone, in which a time without one is taken."""
+        return self._engine.frames.catalyst.zone()
 
     def _change(self, table: str, rows: Any, weight: int) -> None:
         node = self._node(table)

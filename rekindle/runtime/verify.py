@@ -25,10 +25,11 @@ import xxhash
 from rekindle.errors import CorruptionError, DefinitionError
 from rekindle.redaction import without_secrets
 from rekindle.runtime.log import DIRECTORY, CommitLog
+from rekindle.runtime.places import placed
 from rekindle.runtime.state import State
 from rekindle.traces.faults import named
 from rekindle.traces.segment import Segment
-from rekindle.traces.store import Store, absolute
+from rekindle.traces.store import Store
 
 Progress = Callable[[int, int], None]
 """Is told how many bytes are done, and how many there are."""
@@ -114,7 +115,7 @@ class Verification:
 
 def verify(path: str, progress: Progress | None = None) -> Verification:
     """Read every byte that the log of a database names, and say what is damaged or too much."""
-    store = Store(absolute(path))
+    store = Store(placed(path))
     with named(path):
         return _Verifying(store, progress or _silent).run()
 

@@ -164,7 +164,8 @@ class DistributedStep:
         if isinstance(node, Table) or not (read or self._context.announces(node)):
             return
         started = time.perf_counter()
-        run = self._visit(node)
+        with self._plans.under_settings_of(node):
+            run = self._visit(node)
         result.passing |= self._scratch
         if isinstance(node, Routed):
             result.passing.update(() if run is None else run.paths)

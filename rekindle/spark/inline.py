@@ -135,7 +135,8 @@ class InlineStep:
         if not read and not self._context.announces(node):
             return
         started = time.perf_counter()
-        change = self._visit(node)
+        with self._plans.under_settings_of(node):
+            change = self._visit(node)
         if change is not None and len(change):
             self._changes[node.id] = change
         step = NodeStep(

@@ -6,6 +6,7 @@ Everything here is derived from the node alone and kept for as long as the node 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,9 +23,10 @@ from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import wraps_around
 from rekindle.frontends.spark_sql.bodies import CatalystGroupMap, CatalystTop
-from rekindle.frontends.spark_sql.jvm import id_of, simple_name, type_text
+from rekindle.frontends.spark_sql.jvm import JavaObject, id_of, simple_name, type_text
 from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum
 from rekindle.frontends.spark_sql.scalars import CatalystScalar
+from rekindle.frontends.spark_sql.settings import Settings
 from rekindle.kernels.accumulators import (
     Accumulator,
     BooleanExtreme,
@@ -250,7 +252,10 @@ class Plans:
         self.lowering = lowering
         self.bodies = Bodies(lowering.catalyst)
         self._channel = channel
-        self._local: LocalPlans | None = None
+        self.settings: Mapping[str, Settings] = {}
+        """Those of nodes, by id, that work under others than the session has."""
+        self._copies: dict[Settings, JavaObject | None] = {}
+        self._local: dict[Settings, LocalPlans] = {}
         self._regroups: dict[str, LocalPlan | Extremes | Top | AtMoments] = {}
         self._of_nothing: dict[str, pa.Table] = {}
         self._lowered: dict[tuple[str, str], Narrowed] = {}
@@ -307,9 +312,19 @@ class Plans:
     @property
     def local(self) -> LocalPlans:
         """Plans that run in the driver; made when a node first needs one."""
-        if self._local is None:
-            self._local = LocalPlans(self.lowering.catalyst, self._channel)
-        return self._local
+        settings = self.lowering.catalyst.settings()
+        if settings not in self._local:
+            self._local[settings] = LocalPlans(self.lowering.catalyst, self._channel)
+        return self._local[settings]
+
+    def under_settings_of(self, node: Node) -> AbstractContextManager[None]:
+        """A block in which expressions mean what they mean in the views of a node."""
+        settings = self.settings.get(node.id)
+        if settings is None:
+            return nullcontext()
+        if settings not in self._copies:
+            self._copies[settings] = self.lowering.catalyst.copy_with(settings)
+        return self.lowering.catalyst.working_in(self._copies[settings], settings)
 
     def _generate(self, stage: Generated) -> Callable[[pa.Table], pa.Table]:
         """A generator as a function on tables of `_weight` and columns."""

@@ -95,11 +95,6 @@ class _HashingSink:
         return self._hash.hexdigest()
 
 
-def absolute(path: str) -> str:
-    """A local path from the root of the file system; a URI as it is."""
-    return path if "://" in path else os.path.abspath(path)
-
-
 @lru_cache(maxsize=64)
 def _resolve(uri: str) -> tuple[Any, str]:
     if "://" in uri:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
+from xml.etree import ElementTree
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rekindle.circuit.drawing_layout import Line, assign_columns, lay_out
+from rekindle.circuit.explain import explain
+from tests.circuit.circuits import joined_and_grouped
 
 GAP = 20.0
 
@@ -67,3 +70,16 @@ def test_crossings_are_removed() -> None:
     layout = lay_out(heights, [("a", "d", ""), ("b", "c", "")], GAP)
     above = layout.middles["a"] < layout.middles["b"]
     assert above == (layout.middles["d"] < layout.middles["c"])
+
+
+def test_a_drawing_needs_no_style() -> None:
+    """Renderers without CSS draw all of it: what is seen is said by attributes alone."""
+    circuit = joined_and_grouped()
+    root = ElementTree.fromstring(explain(circuit, circuit.names["by_region"], {}).svg())
+    drawn = list(root.iter())
+    assert not [e for e in drawn if e.tag.endswith("}style")]
+    assert not [e for e in drawn if {"style", "class"} & {*e.attrib}]
+    assert float(root.attrib["width"]) > 0 and float(root.attrib["height"]) > 0
+    shapes = [e for e in drawn if e.tag.rpartition("}")[2] in ("rect", "path", "text")]
+    assert len(shapes) > 20
+    assert all({"fill", "stroke"} & {*shape.attrib} for shape in shapes)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import rekindle
 from rekindle.cli.runner import first_word, located
+from rekindle.runtime.database import Database
 from tests.cli.conftest import Run
 
 
@@ -19,7 +25,7 @@ def test_changes_say_epoch_rows_and_time(run: Run, warehouse: Path) -> None:
 
 
 def test_queries_print_a_table(run: Run, warehouse: Path) -> None:
-    found = run("sql", warehouse, "-e", "SELECT * FROM spend ORDER BY cust")
+    found = run("sql", warehouse, "--format", "table", "-e", "SELECT * FROM spend ORDER BY cust")
     lines = [line.split() for line in found.stdout.splitlines() if line.startswith("│")]
     assert lines == [
         ["│", "cust", "│", "t", "│", "n", "│"],
@@ -30,14 +36,115 @@ def test_queries_print_a_table(run: Run, warehouse: Path) -> None:
 
 
 def test_a_long_result_says_how_many_more(run: Run, warehouse: Path) -> None:
-    found = run("sql", warehouse, "-e", "SELECT id FROM range(73)")
+    found = run("sql", warehouse, "--format", "table", "-e", "SELECT id FROM range(73)")
     assert "50 rows, 23 more" in found.stdout
     assert sum(line.startswith("│") for line in found.stdout.splitlines()) == 51
 
 
 def test_wide_rows_are_not_wrapped_in_a_pipe(run: Run, warehouse: Path) -> None:
-    found = run("sql", warehouse, "-e", "SELECT repeat('x', 300) AS a")
+    found = run("sql", warehouse, "--format", "table", "-e", "SELECT repeat('x', 300) AS a")
     assert "x" * 300 in found.stdout
+
+
+def test_a_pipe_gets_csv(run: Run, warehouse: Path) -> None:
+    found = run("sql", warehouse, "-e", "SELECT * FROM spend ORDER BY cust; SELECT 1 AS one")
+    assert found.stdout == "cust,t,n\n7,10.5,2\n8,,1\n\none\n1\n"
+
+
+EVERYTHING = (
+    "SELECT 'a, \"b\"' AS `x,y`, '' AS empty, NULL AS none, array(1, NULL) AS l, "
+    "named_struct('k', 'v') AS s, X'00ff' AS b, 1.50 AS d, TIMESTAMP '2024-07-01 23:30:00' AS z"
+)
+
+
+def test_csv_of_every_kind_of_value(run: Run, warehouse: Path) -> None:
+    found = run("sql", warehouse, "--format", "csv", "-e", EVERYTHING)
+    (row,) = csv.DictReader(io.StringIO(found.stdout))
+    assert row == {
+        "x,y": 'a, "b"',
+        "empty": "",
+        "none": "",
+        "l": "[1,null]",
+        "s": '{"k":"v"}',
+        "b": "0x00ff",
+        "d": "1.50",
+        "z": "2024-07-01 23:30:00",
+    }
+    assert ',"",,' in found.stdout  # An empty text is not a NULL.
+
+
+def test_json_has_an_object_a_line(run: Run, warehouse: Path) -> None:
+    script = "INSERT INTO orders VALUES (9, 9, 9.0); SELECT * FROM spend ORDER BY cust DESC"
+    found = run("sql", warehouse, "--format", "json", "-e", script)
+    assert [json.loads(line) for line in found.stdout.splitlines()] == [
+        {"cust": 9, "t": 9.0, "n": 1},
+        {"cust": 8, "t": None, "n": 1},
+        {"cust": 7, "t": 10.5, "n": 2},
+    ]
+    assert "INSERT: epoch 4, 1 row changed" in found.stderr
+
+
+def test_all_rows_are_written_to_a_pipe(run: Run, warehouse: Path) -> None:
+    found = run("sql", warehouse, "--format", "csv", "-e", "SELECT id FROM range(200) ORDER BY id")
+    assert found.stdout.splitlines() == ["id", *map(str, range(200))]
+
+
+def test_an_object_has_one_of_each_name(run: Run, warehouse: Path) -> None:
+    found = run("sql", warehouse, "--format", "json", "-e", "SELECT 1 AS a, 2 AS a")
+    assert found.exit_code == 1
+    assert "several columns are called 'a'" in found.stderr
+    assert run("sql", warehouse, "-e", "SELECT 1 AS a, 2 AS a").stdout == "a,a\n1,2\n"
+
+
+def test_ctrl_c_is_one_line(run: Run, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Database, statement: str) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Database, "sql", interrupted)
+    found = run("sql", warehouse, "-e", "SELECT 1")
+    assert found.exit_code == 130
+    assert found.stdout == ""
+    assert found.stderr == "interrupted\n"
+    monkeypatch.undo()
+    assert run("sql", warehouse, "-e", "SELECT 1 AS a").exit_code == 0  # It was closed.
+
+
+_LATE = """
+import sys
+from rekindle.cli.main import app, main
+
+@app.command()
+def many() -> None:
+    from rekindle.cli.failures import reported
+    with reported():
+        {0}
+
+sys.argv = ["rekindle", "many"]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        ("[print('x' * 100) for _ in range(100_000)]", 141, b""),
+        ("import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", 130, None),
+    ],
+    ids=["head", "ctrl-c"],
+)
+def test_the_process_ends_as_shells_expect(body: str, code: int, said: bytes | None) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _LATE.format(body)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait(60) == code
+    assert errors == (b"interrupted\n" if said is None else said)
 
 
 @pytest.mark.parametrize("source", ["option", "file", "dash", "pipe"])
@@ -56,7 +163,7 @@ def test_a_script_from_every_source(run: Run, warehouse: Path, tmp_path: Path, s
             found = run("sql", warehouse, input=script)
     assert found.exit_code == 0, found.output
     assert "DELETE: epoch 4, 1 row changed" in found.stdout
-    assert "1 row\n" in found.stdout
+    assert found.stdout.endswith("c\n2\n")
 
 
 def test_the_first_error_ends_a_script_and_says_where(run: Run, warehouse: Path) -> None:
@@ -72,7 +179,7 @@ def test_the_first_error_ends_a_script_and_says_where(run: Run, warehouse: Path)
     assert "hint:" in found.stderr
     assert "Traceback" not in found.output
     after = run("sql", warehouse, "-e", "SELECT max(id) AS newest FROM orders")
-    assert "│     10 │" in after.stdout
+    assert after.stdout == "newest\n10\n"
 
 
 def test_an_error_of_spark_has_no_java_stack(run: Run, warehouse: Path) -> None:

@@ -71,6 +71,8 @@ def test_an_added_column_survives_reopening(warehouse: str, spark: SparkSession)
         assert rows(db, "v") == bag([(1,), (2,)])
         db.check("v")
         assert strays(db) == []
+        assert {row: n for row, n in weighted(db.changes("t")).items() if n} == rows(db, "t")
+        assert {row: n for row, n in weighted(db.changes("v")).items() if n} == rows(db, "v")
 
 
 @pytest.mark.parametrize(

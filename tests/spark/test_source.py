@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from rekindle.errors import DefinitionError
 from rekindle.runtime.database import Database
-from rekindle.runtime.source import RekindleSource
 from tests.spark.helpers import bag, collected
 
 
@@ -39,6 +35,8 @@ def test_the_newest_epoch_and_an_earlier_one(orders: str, spark: SparkSession) -
         ("ordres", None, "unknown table or view 'ordres'"),
         ("ordres", None, "did you mean 'orders'?"),
         ("nowhere/orders", None, "there is no database at"),
+        ("", None, "is a database, and the data source reads one of its tables or views"),
+        ("", None, "available: orders, spend"),
         ("spend", 1, "view 'spend' did not exist at epoch 1"),
         ("orders", 0, "it was created at epoch 1"),
         ("orders", 99, "the last committed epoch is 4"),
@@ -58,27 +56,61 @@ def test_an_error_shows_no_inner_calls(
     assert text.count('  File "') == 1
 
 
+@pytest.mark.parametrize("spelling", ["{0}", "file:{0}", "file://{0}", "FILE://localhost{0}"])
+def test_a_path_in_every_spelling(orders: str, spark: SparkSession, spelling: str) -> None:
+    path = spelling.format(f"{orders}/orders")
+    assert spark.read.format("rekindle").load(path).count() == 3
+
+
+def test_a_table_of_sparks_catalog(orders: str, db: Database, spark: SparkSession) -> None:
+    given = f"USING rekindle OPTIONS (path '{orders}/orders'"
+    spark.sql(f"CREATE TABLE from_rekindle {given}) TBLPROPERTIES (mine = 'yes')")
+    try:
+        assert collected(spark.table("from_rekindle")) == bag([(1, 2.5), (1, 2.5), (2, 1.0)])
+        db.sql("ALTER TABLE orders ADD COLUMN note STRING")
+        db.sql("INSERT INTO orders VALUES (3, 0.5, 'new')")
+        # The source reads the log by itself, so this also tells whether history was kept in it.
+        assert collected(spark.sql("SELECT total FROM from_rekindle WHERE id > 1")) == bag(
+            [(1.0,), (0.5,)]
+        )
+        assert spark.sql("SELECT * FROM from_rekindle WITH (`epoch` = 4)").count() == 3
+    finally:
+        spark.sql("DROP TABLE from_rekindle")
+    spark.sql(f"CREATE TABLE earlier {given}, Epoch '3')")
+    try:
+        assert spark.table("earlier").count() == 2
+    finally:
+        spark.sql("DROP TABLE earlier")
+
+
+def test_a_user_may_ask_for_some_columns(orders: str, spark: SparkSession) -> None:
+    source = spark.read.format("rekindle")
+    some = source.schema("TOTAL double").load(f"{orders}/orders")
+    assert collected(some) == bag([(2.5,), (2.5,), (1.0,)])
+    with pytest.raises(AnalysisException, match="unknown column 'totl' of 'orders'"):
+        source.schema("totl double").load(f"{orders}/orders").collect()
+
+
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("options", "said"),
     [
-        ("epohc", "the data source 'rekindle' has no option 'epohc'"),
-        ("epohc", "did you mean 'epoch'?"),
-        ("versionAsOf", "available: path, epoch"),
-        ("owner", "has no option 'owner'"),
+        ({"epcoh": "3"}, "unknown option 'epcoh' of the data source 'rekindle'"),
+        ({"epcoh": "3"}, "did you mean 'epoch'?"),
+        ({"inferSchema": "true"}, "known: path, epoch"),
     ],
 )
-def test_an_option_that_is_not_known_is_refused(
-    orders: str, spark: SparkSession, name: str, said: str
+def test_an_unknown_option_is_refused(
+    orders: str, spark: SparkSession, options: dict[str, str], said: str
 ) -> None:
-    source = spark.read.format("rekindle").option(name, "3")
-    with pytest.raises(AnalysisException, match=re.escape(said)):
-        source.load(f"{orders}/orders").collect()
+    with pytest.raises(AnalysisException) as caught:
+        spark.read.format("rekindle").options(**options).load(f"{orders}/orders")
+    assert said in str(caught.value)
+    listed = ", ".join(f"{name} '{value}'" for name, value in options.items())
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql(f"CREATE TABLE x USING rekindle OPTIONS (path '{orders}/orders', {listed})")
+    assert said in str(caught.value)
 
 
-def test_properties_of_a_table_in_the_catalog_are_no_options(orders: str) -> None:
-    sent = {"path": f"{orders}/orders", "provider": "rekindle", "owner": "me", "comment": "x"}
-    assert RekindleSource({**sent, "team.is": "y"}).schema().names == ["id", "total"]
-    with pytest.raises(DefinitionError, match="has no option 'epohc'"):
-        RekindleSource({**sent, "epohc": "3"}).schema()
-    with pytest.raises(DefinitionError, match=r"has no option 'team\.is'"):
-        RekindleSource({"path": f"{orders}/orders", "team.is": "y"}).schema()
+def test_several_paths_are_refused(orders: str, spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match="reads one table at a time"):
+        spark.read.format("rekindle").load([f"{orders}/orders", f"{orders}/spend"])

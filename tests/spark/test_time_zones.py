@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
+from rekindle.errors import RowError
 from rekindle.runtime.database import Database
 
 AMBIGUOUS = "2024-10-27 02:30:00"
@@ -42,3 +48,89 @@ def test_a_timestamp_without_zone_is_what_was_written(berlin: Database) -> None:
     berlin.check("last")
     left = berlin.table("last").selectExpr("string(n) AS n", "c").collect()
     assert [(row.n, row.c) for row in left] == [("2024-10-27 03:30:00", 1)]
+
+
+WALL = [datetime.fromisoformat(text) for text in (AMBIGUOUS, MISSING, "2024-07-01 23:30:00")]
+AWARE = datetime(2024, 7, 1, 21, 30, tzinfo=UTC)
+
+
+def _arrow(type_: pa.DataType) -> pa.Table:
+    return pa.table({"a": pa.array([0, 1, 2], pa.int32()), "z": pa.array(WALL, type_)})
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        list(enumerate(WALL)),
+        [{"a": i, "z": z} for i, z in enumerate(WALL)],
+        [*enumerate(WALL[:2]), (2, AWARE)],
+        [(i, np.datetime64(z)) for i, z in enumerate(WALL)],
+        [(i, pd.Timestamp(z)) for i, z in enumerate(WALL)],
+        pd.DataFrame({"a": [0, 1, 2], "z": WALL}).astype({"a": "int32"}),
+        pd.DataFrame({"a": [0, 1, 2], "z": pd.Series([*WALL[:2], AWARE], dtype=object)}),
+        _arrow(pa.timestamp("us")),
+        _arrow(pa.timestamp("s")),
+    ],
+    ids=["tuples", "dicts", "mixed", "numpy", "stamps", "pandas", "objects", "arrow", "seconds"],
+)
+def test_a_time_without_zone_is_that_of_the_session(berlin: Database, rows: Any) -> None:
+    """As a literal in SQL is, also where the clock jumps."""
+    berlin.sql("CREATE TABLE t (a INT, z TIMESTAMP, PRIMARY KEY (a))")
+    for i, wall in enumerate(WALL):
+        berlin.sql(f"INSERT INTO t VALUES ({i}, TIMESTAMP '{wall}')")
+    with berlin.transaction() as tx:
+        tx.delete("t", rows)  # Only rows that are there can be deleted.
+    assert berlin.table("t").count() == 0
+    with berlin.transaction() as tx:
+        tx.upsert("t", rows)
+    late = berlin.table("t").where("a = 2").selectExpr("string(z) AS z", "unix_seconds(z) AS s")
+    assert [tuple(row) for row in late.collect()] == [
+        ("2024-07-01 23:30:00", int(AWARE.timestamp()))
+    ]
+
+
+def test_times_inside_of_values_and_beside_weights(berlin: Database) -> None:
+    berlin.sql(
+        "CREATE TABLE t (s STRUCT<z: TIMESTAMP, n: TIMESTAMP_NTZ>, l ARRAY<TIMESTAMP>, "
+        "m MAP<STRING, TIMESTAMP>)"
+    )
+    wall = WALL[2]
+    value = {"s": {"z": wall, "n": wall}, "l": [wall, None, AWARE], "m": {"k": wall}}
+    type_ = pa.struct([("z", pa.timestamp("us")), ("n", pa.timestamp("us"))])
+    arrow = pa.table(
+        {
+            "s": pa.array([{"z": wall, "n": wall}], type_),
+            "l": pa.array([[wall, None, wall]], pa.list_(pa.timestamp("us"))),
+            "m": pa.array([[("k", wall)]], pa.map_(pa.string(), pa.timestamp("us"))),
+        }
+    )
+    with berlin.transaction() as tx:
+        tx.apply("t", [{**value, "_weight": 2}])
+        tx.delete("t", arrow)
+        tx.delete("t", pd.DataFrame({name: [item] for name, item in value.items()}))
+        tx.insert("t", [value])
+    shown = berlin.table("t").selectExpr("string(s.z)", "string(s.n)", "string(l[2])", "m['k']")
+    (row,) = shown.collect()
+    assert tuple(row)[:3] == ("2024-07-01 23:30:00",) * 3
+
+
+@pytest.mark.parametrize("zone", ["+05:30", "GMT-3", "PST", "Z", "America/New_York"])
+def test_zones_by_every_name(spark: SparkSession, warehouse: str, zone: str) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", zone)
+    with rekindle.connect(warehouse, spark=session) as db:
+        db.sql("CREATE TABLE t (z TIMESTAMP)")
+        with db.transaction() as tx:
+            tx.insert("t", [(WALL[2],)])
+            tx.delete("t", pa.table({"z": pa.array([WALL[2]], pa.timestamp("us"))}))
+            tx.insert("t", [(WALL[2],)])
+        db.sql(f"DELETE FROM t WHERE z = TIMESTAMP '{WALL[2]}'")
+        assert db.table("t").count() == 0
+
+
+def test_nanoseconds_are_refused(berlin: Database) -> None:
+    berlin.sql("CREATE TABLE t (z TIMESTAMP)")
+    fine = pd.Timestamp("2024-07-01 12:00:00.000000001")
+    for rows in ([(fine,)], pd.DataFrame({"z": [fine]})):
+        with berlin.transaction() as tx, pytest.raises(RowError, match="column 'z' of 't'"):
+            tx.insert("t", rows)

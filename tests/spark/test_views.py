@@ -307,3 +307,14 @@ def test_a_condition_ignores_not_null_columns_that_it_does_not_read(db: Database
     assert rows(db, "v") == bag([("x!",)])
     delete(db, "u", (1, 5, "p"))
     assert rows(db, "v") == bag([])
+
+
+@pytest.mark.parametrize("place", ["inline", "spark"])
+def test_the_last_step_says_where_a_load_ran(db: Database, place: str) -> None:
+    """Also that of a table which no view reads, and so no node follows."""
+    db.sql("CREATE TABLE lonely (id BIGINT)")
+    db.place(place)
+    with db.transaction() as tx:
+        tx.insert("lonely", db.spark.range(10))
+    assert db.last_step is not None and not db.last_step.nodes
+    assert db.last_step.placement.value == place

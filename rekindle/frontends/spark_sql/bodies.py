@@ -234,7 +234,8 @@ def aggregate(
 def _identity(
     catalyst: Catalyst, expressions: Sequence[JavaObject], inputs: Sequence[JavaObject]
 ) -> str:
-    parts = [fingerprint(catalyst.bind(expression, inputs)) for expression in expressions]
+    settings = catalyst.settings()
+    parts = [fingerprint(catalyst.bind(each, inputs), settings) for each in expressions]
     parts += [type_of(attribute) for attribute in inputs]
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:20]
 

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from rekindle.errors import DefinitionError
 from rekindle.frontends.spark_sql.encoded import uncollated
+from rekindle.frontends.spark_sql.settings import SessionSettings, Settings
 
 JavaObject = Any
 
@@ -39,15 +45,70 @@ class Catalyst:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.jvm: JavaObject = spark._jvm
-        self.session: JavaObject = spark._jsparkSession
+        self._own: JavaObject = spark._jsparkSession
+        self._settings = SessionSettings(self._own)
+        self._here = threading.local()
         # py4j asks the JVM about every part of a name; each is asked once.
         self._classes: dict[str, JavaObject] = {}
         self._modules: dict[str, JavaObject] = {}
         self._types: dict[str, JavaObject] = {}
+        self._zones: dict[str, str] = {}
         self._none = self.class_("scala.Option").empty()
         self._to_seq = self.class_("org.apache.spark.api.python.PythonUtils").toSeq
         self._list_of = self.class_("java.util.List").of
         self._nothing = self._to_seq(self._list_of())
+        self._activate = self.class_("org.apache.spark.sql.classic.SparkSession").setActiveSession
+
+    @property
+    def session(self) -> JavaObject:
+        """The session that this thread works in: the user's, or a copy with other settings."""
+        return getattr(self._here, "session", None) or self._own
+
+    def settings(self) -> Settings:
+        """The settings that decide what a query of this thread means now."""
+        return getattr(self._here, "settings", None) or self._settings.now()
+
+    def zone(self) -> str:
+        """The session's time zone, as Java calls it."""
+        text = self.settings().zone
+        if text not in self._zones:
+            utils = self.class_("org.apache.spark.sql.catalyst.util.DateTimeUtils")
+            self._zones[text] = str(utils.getZoneId(text).getId())
+        return self._zones[text]
+
+    def activate(self) -> None:
+        """Let expressions that this thread runs read their settings from the right session.
+
+        They ask for the one that was last active in a thread, which may be another of the user's.
+        """
+        self._activate(self.session)
+
+    @contextmanager
+    def under(self, settings: Settings | None) -> Iterator[None]:
+        """A block whose queries mean what they mean under these settings; None for the session's.
+
+        Where the session has others, a copy is made of it now, with the functions that it has.
+        """
+        session = None if settings is None else self.copy_with(settings)
+        with self.working_in(session, settings):
+            yield
+
+    def copy_with(self, settings: Settings) -> JavaObject | None:
+        """A copy of the user's session with these settings; None where it has them itself."""
+        changes = self._settings.now().towards(settings)
+        return _copied(self._own, changes) if changes else None
+
+    @contextmanager
+    def working_in(self, session: JavaObject | None, settings: Settings | None) -> Iterator[None]:
+        """A block in which this thread works in a copy of the session; None for the session."""
+        before = getattr(self._here, "session", None), getattr(self._here, "settings", None)
+        self._here.session, self._here.settings = session, settings
+        self.activate()
+        try:
+            yield
+        finally:
+            self._here.session, self._here.settings = before
+            self.activate()
 
     def class_(self, name: str) -> JavaObject:
         """The Java class of a full name, for static calls and construction."""
@@ -115,15 +176,13 @@ class Catalyst:
         rules = ",".join(filter(None, [self.session.conf().get(name, ""), *_EXCLUDED]))
         return self._in_copy(analysed, {name: rules}).queryExecution().optimizedPlan()
 
-    def with_settings(self, frame: DataFrame, settings: Mapping[str, str]) -> DataFrame:
-        """The same query in a copy of the session that has some other settings."""
+    def with_settings(self, frame: DataFrame, settings: Mapping[str, str | None]) -> DataFrame:
+        """The same query in a copy of the session that has some other settings, or lacks some."""
         analysed = frame._jdf.queryExecution().analyzed()
         return DataFrame(self._in_copy(analysed, settings), self.spark)
 
-    def _in_copy(self, analysed: JavaObject, settings: Mapping[str, str]) -> JavaObject:
-        session = self.session.cloneSession()
-        for name, value in settings.items():
-            session.conf().set(name, value)
+    def _in_copy(self, analysed: JavaObject, settings: Mapping[str, str | None]) -> JavaObject:
+        session = _copied(self.session, settings)
         return self.module("org.apache.spark.sql.classic.Dataset").ofRows(session, analysed)
 
     def data_type(self, ddl: str) -> JavaObject:
@@ -244,6 +303,26 @@ class Catalyst:
         return self.class_("org.apache.commons.lang3.SerializationUtils")
 
 
+def settings_of(frame: DataFrame) -> Settings:
+    """The settings that decide what a DataFrame means where it was made."""
+    return SessionSettings(frame._jdf.sparkSession()).now()
+
+
+def _copied(session: JavaObject, settings: Mapping[str, str | None]) -> JavaObject:
+    copy = session.cloneSession()
+    for name, value in settings.items():
+        try:
+            copy.conf().unset(name) if value is None else copy.conf().set(name, value)
+        except (Py4JJavaError, PySparkException) as error:
+            raise DefinitionError(
+                f"the setting {name} cannot be '{value}' in this session",
+                detail=str(error).strip().split("\n")[0],
+                hint="a view was made under it: open the database with the version of Spark that "
+                "knows it, and create the view again under another",
+            ) from error
+    return copy
+
+
 def items(sequence: JavaObject) -> list[JavaObject]:
     """The elements of a Scala sequence, in as few round trips as there are."""
     return [sequence.apply(i) for i in range(sequence.length())]
@@ -330,11 +409,11 @@ def variant_bytes(jvm: JavaObject, variant: JavaObject) -> tuple[JavaObject, Jav
     return value, metadata
 
 
-def fingerprint(bound: JavaObject) -> str:
+def fingerprint(bound: JavaObject, settings: Settings) -> str:
     """Equal for expressions that are equal up to the numbering of their inner variables.
 
     The JSON form leaves out some constant sets and the SQL form leaves out some types, so both
-    are hashed.
+    are hashed; and so is what the expression reads of the settings when it runs.
     """
     renumbered: dict[Any, int] = {}
 
@@ -348,7 +427,11 @@ def fingerprint(bound: JavaObject) -> str:
         return node
 
     tree = json.dumps(normalise(json.loads(bound.toJSON())), sort_keys=True)
-    return hashlib.sha256(f"{tree}\n{bound.sql()}".encode()).hexdigest()[:20]
+    mark = settings.run_time_mark
+    if "expressions.PythonUDF" in tree:
+        mark += f"|{settings.zone}"
+    said = f"{tree}\n{bound.sql()}" + (f"\n{mark}" if mark else "")
+    return hashlib.sha256(said.encode()).hexdigest()[:20]
 
 
 def position(*nodes: JavaObject) -> str:

@@ -28,7 +28,7 @@ def union_loop(translator: Translator, plan: JavaObject) -> Translated:
     anchor, recursion = (translator.translate(child).term for child in items(plan.children()))
     levels = option(plan.maxDepth())
     if levels is None:
-        levels = translator.catalyst.spark.conf.get(_LEVELS, "100")
+        levels = translator.catalyst.session.conf().get(_LEVELS, "100")
     body = UnionAll((anchor, _like(recursion, anchor)))
     return Translated(Fix((name,), (body,), limit=int(str(levels))), tuple(items(plan.output())))
 

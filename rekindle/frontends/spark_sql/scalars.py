@@ -62,7 +62,9 @@ def _identity(catalyst: Catalyst, expression: JavaObject, inputs: Sequence[JavaO
     """
     layout = "|".join(type_of(attribute) for attribute in inputs)
     digest = hashlib.sha256(layout.encode()).hexdigest()[:8]
-    return f"catalyst:{fingerprint(catalyst.bind(expression, inputs))}:{digest}"
+    return (
+        f"catalyst:{fingerprint(catalyst.bind(expression, inputs), catalyst.settings())}:{digest}"
+    )
 
 
 def _positions(expression: JavaObject, inputs: Sequence[JavaObject]) -> frozenset[int]:
