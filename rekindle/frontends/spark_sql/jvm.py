@@ -44,6 +44,9 @@ class Catalyst:
         self._classes: dict[str, JavaObject] = {}
         self._modules: dict[str, JavaObject] = {}
         self._types: dict[str, JavaObject] = {}
+        self._texts: dict[str, str] = {}
+        self._structs: dict[tuple[tuple[str, str], ...], JavaObject] = {}
+        self._literals: dict[str, JavaObject] = {}
         self._none = self.class_("scala.Option").empty()
         self._to_seq = self.class_("org.apache.spark.api.python.PythonUtils").toSeq
         self._list_of = self.class_("java.util.List").of
@@ -134,7 +137,10 @@ class Catalyst:
 
     def literal(self, text: str) -> JavaObject:
         """The constant that SQL writes so, such as `0L` (py4j cannot pass a Java long)."""
-        return self.session.sessionState().sqlParser().parseExpression(text)
+        if text not in self._literals:
+            parser = self.session.sessionState().sqlParser()
+            self._literals[text] = parser.parseExpression(text)
+        return self._literals[text]
 
     def cast(self, child: JavaObject, target: JavaObject) -> JavaObject:
         """The child in another type, with an error where it does not fit."""
@@ -159,6 +165,23 @@ class Catalyst:
         return self.expression("AttributeReference")(
             name, self.data_type(ddl), True, metadata, self.identifier(), self.seq(())
         )
+
+    def attributes(self, named: Sequence[tuple[str, str]]) -> tuple[JavaObject, ...]:
+        """Fresh attributes of the given names and types; about one round trip for each."""
+        columns = tuple(named)
+        if columns not in self._structs:
+            struct = self.class_("org.apache.spark.sql.types.StructType")()
+            for name, ddl in columns:
+                struct = struct.add(name, self.data_type(ddl), True)
+            self._structs[columns] = struct
+        utils = self.module("org.apache.spark.sql.catalyst.types.DataTypeUtils")
+        made = tuple(items(utils.toAttributes(self._structs[columns]), len(columns)))
+        for attribute, (_, ddl) in zip(made, columns, strict=True):
+            if ddl not in self._texts:
+                self._texts[ddl] = type_text(self.data_type(ddl))
+            known = {"class": f"{_EXPRESSIONS}.AttributeReference", "type": self._texts[ddl]}
+            attribute.__dict__["_rekindle"] = known
+        return made
 
     def identifier(self) -> JavaObject:
         """An expression id that nothing else has."""
@@ -244,9 +267,9 @@ class Catalyst:
         return self.class_("org.apache.commons.lang3.SerializationUtils")
 
 
-def items(sequence: JavaObject) -> list[JavaObject]:
+def items(sequence: JavaObject, length: int | None = None) -> list[JavaObject]:
     """The elements of a Scala sequence, in as few round trips as there are."""
-    return [sequence.apply(i) for i in range(sequence.length())]
+    return [sequence.apply(i) for i in range(sequence.length() if length is None else length)]
 
 
 def id_of(named: JavaObject) -> int:
