@@ -78,7 +78,6 @@ from rekindle.incremental.stream import (
 )
 from rekindle.incremental.traversal import fold, joins, nodes, share
 
-
 MOST_BRANCHES = 8
 """A sum of more branches that several nodes read is added up before they read it."""
 

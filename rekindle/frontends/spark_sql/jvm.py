@@ -16,6 +16,7 @@ from py4j.java_gateway import JavaClass
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from rekindle.calculus.walks import fold
 from rekindle.frontends.spark_sql.encoded import uncollated
 
 JavaObject = Any
@@ -230,23 +231,39 @@ class Catalyst:
         self, tree: JavaObject, change: Callable[[JavaObject], JavaObject | None]
     ) -> JavaObject:
         """The tree with every topmost node for which `change` gives a result replaced by it."""
-        replaced = change(tree)
-        if replaced is not None:
-            return replaced
-        children = items(tree.children())
-        if not children:
-            return tree
-        return tree.withNewChildren(self.seq(self.transform(child, change) for child in children))
+        replaced: dict[int, JavaObject] = {}
+
+        def below(node: JavaObject) -> Sequence[JavaObject]:
+            found = change(node)
+            if found is None:
+                return children_of(node)
+            replaced[id(node)] = found
+            return ()
+
+        def rebuilt(node: JavaObject, children: tuple[JavaObject, ...]) -> JavaObject:
+            if id(node) in replaced:
+                return replaced[id(node)]
+            same = all(new is old for new, old in zip(children, children_of(node), strict=True))
+            return node if same else node.withNewChildren(self.seq(children))
+
+        return fold(tree, below, rebuilt)
 
     def rebased(self, expression: JavaObject, moved: Mapping[int, JavaObject]) -> JavaObject:
-        """The expression over other attributes, which `moved` gives by expression id."""
+        """The expression over other attributes, which `moved` gives by expression id.
 
-        def change(node: JavaObject) -> JavaObject | None:
-            if simple_name(node) == "AttributeReference":
-                return moved.get(id_of(node), node)
-            return None
-
-        return self.transform(expression, change)
+        Spark puts them in, as it does where it merges two projections: however deep the expression
+        is, that takes a few round trips for each attribute.
+        """
+        if simple_name(expression) == "AttributeReference":
+            return moved.get(id_of(expression), expression)
+        read = [a for a in items(expression.references().toSeq()) if id_of(a) in moved]
+        if not read:
+            return expression
+        pair = self.class_("scala.Tuple2")
+        pairs = [pair(a, self.alias(moved[id_of(a)], "moved", a.exprId())) for a in read]
+        targets = self.module(f"{_EXPRESSIONS}.AttributeMap").apply(self.seq(pairs))
+        merging = self.module("org.apache.spark.sql.catalyst.optimizer.CollapseProject")
+        return merging.replaceAlias(expression, targets)
 
     def conjunction(self, conditions: Iterable[JavaObject]) -> JavaObject | None:
         """All of the conditions as one; None when there is nothing to check."""
@@ -270,6 +287,37 @@ class Catalyst:
 def items(sequence: JavaObject, length: int | None = None) -> list[JavaObject]:
     """The elements of a Scala sequence, in as few round trips as there are."""
     return [sequence.apply(i) for i in range(sequence.length() if length is None else length)]
+
+
+def children_of(tree: JavaObject) -> Sequence[JavaObject]:
+    """The children of a plan or expression: the same handles whenever they are asked for."""
+    children: Sequence[JavaObject] = _asked(tree, "children", lambda: items(tree.children()))
+    return children
+
+
+def child_of(tree: JavaObject) -> JavaObject:
+    """The one child of a plan, by the handle that `children_of` gives."""
+    (child,) = children_of(tree)
+    return child
+
+
+def operands(expression: JavaObject, kind: str) -> list[JavaObject]:
+    """What an expression is the conjunction of, or the disjunction, in the order of the text."""
+    found, waiting = [], [expression]
+    while waiting:
+        node = waiting.pop()
+        if simple_name(node) == kind:
+            waiting += reversed(children_of(node))
+        else:
+            found.append(node)
+    return found
+
+
+def with_children_of(tree: JavaObject, other: JavaObject) -> JavaObject:
+    """A tree that has the children of another, and then its handles for them too."""
+    if tree is not other:
+        tree.__dict__.setdefault("_rekindle", {})["children"] = children_of(other)
+    return tree
 
 
 def id_of(named: JavaObject) -> int:
@@ -313,6 +361,11 @@ def full_name(node: JavaObject) -> str:
 @cache
 def _class_names(gateway: Any) -> JavaObject:
     return JavaClass("org.apache.commons.lang3.ClassUtils", gateway).getName
+
+
+@cache
+def _case_pattern(gateway: Any) -> JavaObject:
+    return JavaClass("org.apache.spark.sql.catalyst.trees.TreePattern", gateway).CASE_WHEN()
 
 
 def option(value: JavaObject) -> JavaObject | None:
@@ -359,6 +412,9 @@ def fingerprint(bound: JavaObject) -> str:
     The JSON form leaves out some constant sets and the SQL form leaves out some types, so both
     are hashed.
     """
+    if has_long_json(bound):
+        parts = (bound.sql(), bound.toString(), type_of(bound), bound.semanticHash())
+        return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:20]
     renumbered: dict[Any, int] = {}
 
     def normalise(node: Any) -> Any:
@@ -372,6 +428,20 @@ def fingerprint(bound: JavaObject) -> str:
 
     tree = json.dumps(normalise(json.loads(bound.toJSON())), sort_keys=True)
     return hashlib.sha256(f"{tree}\n{bound.sql()}".encode()).hexdigest()[:20]
+
+
+_MOST_CASES = 8
+"""A JSON form may be 2ⁿ times as long as the expression is where n cases are nested."""
+
+
+def has_case(tree: JavaObject) -> bool:
+    """Does CASE stand anywhere in a plan or expression?"""
+    return bool(tree.containsPattern(_case_pattern(tree._gateway_client)))
+
+
+def has_long_json(expression: JavaObject) -> bool:
+    """Could the JSON form of an expression be much longer than the expression is?"""
+    return has_case(expression) and str(expression.sql()).count("CASE") > _MOST_CASES
 
 
 def position(*nodes: JavaObject) -> str:

@@ -22,6 +22,7 @@ from rekindle.frontends.spark_sql.extents import Frame, Running, Sight
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    child_of,
     id_of,
     is_collated,
     items,
@@ -204,7 +205,7 @@ def _top(translator: Translator, node: JavaObject, offset: int, last: int) -> Tr
 
 def group_limit(translator: Translator, plan: JavaObject) -> Translated:
     """The rows of each window partition that a filter on their rank can leave."""
-    child = translator.translate(plan.child())
+    child = translator.translate(child_of(plan))
     child, keys = with_keys(translator, child, items(plan.partitionSpec()))
     order = items(plan.orderSpec())
     rank = plan.rankLikeFunction()
@@ -256,9 +257,9 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     sorted_ = _in_the_order_below(translator.catalyst, plan)
     if sorted_ is not None:
         return translator.translate(sorted_)
-    below = plan.child()
+    below = child_of(plan)
     limited = simple_name(below) == "WindowGroupLimit" and _is_limit_of(below, plan)
-    child = translator.translate(below.child() if limited else below)
+    child = translator.translate(child_of(below) if limited else below)
     width = len(child.attributes)
     order = items(plan.orderSpec())
     keyed, keys = with_keys(translator, child, items(plan.partitionSpec()))
@@ -301,7 +302,7 @@ def _in_the_order_below(catalyst: Catalyst, plan: JavaObject) -> JavaObject | No
     Catalyst numbers the rows of a correlated subquery with a limit in this way, where its order is
     by columns that it does not give.
     """
-    below = plan.child()
+    below = child_of(plan)
     columns = items(below.output())
     if simple_name(below) == "Project":
         columns, below = items(below.projectList()), below.child()
