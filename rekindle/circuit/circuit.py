@@ -532,7 +532,7 @@ _STRIDE = 30
 
 def _landings(stream: Stream) -> list[Stream]:
     """Nodes to lower before the root, inputs first, so that none is far from what it needs."""
-    found = []
+    found: list[Stream] = []
 
     def deepen(node: Stream, below: tuple[int, ...]) -> int:
         depth = 1 + max(below, default=0)

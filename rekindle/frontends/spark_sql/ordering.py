@@ -264,9 +264,11 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     order = items(plan.orderSpec())
     keyed, keys = with_keys(translator, child, items(plan.partitionSpec()))
     results = items(plan.windowExpressions())
-    for result in results:
+    # Where Catalyst takes a correlated subquery apart, columns of its own stand among them.
+    computed = [result for result in results if simple_name(result) != "AttributeReference"]
+    for result in computed:
         translator.refuse_inner(result)
-    expressions, around = _apart(translator.catalyst, results)
+    expressions, around = _apart(translator.catalyst, computed)
     total = total_order(translator.catalyst, order, child.attributes)
     parts = _picking(expressions, order, total)
     for ties, used in ((Distance.VALUES, order), (Distance.ROWS, total)):

@@ -110,6 +110,8 @@ class Translator:
         self.definitions: dict[int, Translated] = {}
         self.loops: dict[int, str] = {}
         self.recursive: frozenset[str] = frozenset()
+        self.numbered: set[int] = set()
+        """The columns by which Catalyst tells the copies of a row apart, as expression ids."""
         self._landed: dict[int, Translated] = {}
         self._walked: dict[int, JavaObject] = {}
 
@@ -119,7 +121,7 @@ class Translator:
         `recursive` names what the query is to define by recursion, if it is a part of one.
         """
         self.definitions, self.loops = {}, {}
-        self._landed, self._walked = {}, {}
+        self._landed, self._walked, self.numbered = {}, {}, set()
         self.recursive = frozenset(recursive)
         return self.translate(raised(self.catalyst, with_joined_subqueries(self.catalyst, plan)))
 
@@ -385,7 +387,20 @@ def _expand(translator: Translator, plan: JavaObject) -> Translated:
         )
         for projection in items(plan.projections())
     )
-    return Translated(UnionAll(branches), tuple(items(plan.output())))
+    attributes = tuple(items(plan.output()))
+    for attribute, *column in zip(attributes, *map(_scalars, branches), strict=True):
+        if all(map(_is_number, column)):
+            translator.numbered.add(id_of(attribute))
+    return Translated(UnionAll(branches), attributes)
+
+
+def _scalars(branch: Map) -> list[Scalar]:
+    return [scalar for _, scalar in branch.outputs]
+
+
+def _is_number(scalar: Scalar) -> bool:
+    """Does every row of a branch have the same number there?"""
+    return scalar.type == "int" and not scalar.references and not scalar.nullable
 
 
 def _constant(translator: Translator, plan: JavaObject) -> Translated:
