@@ -69,6 +69,7 @@ from rekindle.calculus.terms import (
     UnionAll,
     Values,
 )
+from rekindle.calculus.walks import fold
 from rekindle.errors import DefinitionError, iteration_limit, unknown_name
 
 Rows: TypeAlias = ZSet[Row, int]
@@ -82,15 +83,18 @@ def evaluate(term: Term, database: Mapping[str, Rows]) -> Rows:
     >>> evaluate(UnionAll((t, t)), {"t": ZSet.from_rows([(1,)])})
     ZSet({(1,): 2})
     """
-    if isinstance(term, Source):
-        if term.name not in database:
-            raise unknown_name("source", term.name, database)
-        return database[term.name]
-    if isinstance(term, Constant):
-        return ZSet.from_rows(term.relation.rows())
-    if isinstance(term, Fix):
-        return _fixed_point(term, database)
-    return apply_operator(term, [evaluate(child, database) for child in term.children])
+    def value(node: Term, inputs: tuple[Rows, ...]) -> Rows:
+        if isinstance(node, Source):
+            if node.name not in database:
+                raise unknown_name("source", node.name, database)
+            return database[node.name]
+        if isinstance(node, Constant):
+            return ZSet.from_rows(node.relation.rows())
+        if isinstance(node, Fix):
+            return _fixed_point(node, database)
+        return apply_operator(node, inputs)
+
+    return fold(term, lambda node: () if isinstance(node, Fix) else node.children, value)
 
 
 def apply_operator(operator: Term, inputs: Sequence[Rows]) -> Rows:

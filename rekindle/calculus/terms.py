@@ -19,12 +19,13 @@ DBSP, section 4.2 and table 1.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Field, Schema
+from rekindle.calculus.walks import fold
 from rekindle.errors import DefinitionError
 
 
@@ -60,6 +61,11 @@ def _check_predicate(scalar: Scalar, width: int, where: str) -> None:
     _check_references(scalar, width, where)
     if scalar.type != "boolean":
         raise DefinitionError(f"{where} must be boolean, not {scalar.type}", detail=scalar.text)
+
+
+def _settle(term: object, schema: Schema) -> None:
+    """Give a new node its schema: asked for later, it would be computed down to the leaves."""
+    object.__setattr__(term, "schema", schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +104,19 @@ class Map:
 
     child: Term
     outputs: tuple[tuple[str, Scalar], ...]
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.LINEAR
     positivity = Positivity.POSITIVE
 
     def __post_init__(self) -> None:
+        _settle(self, Schema(tuple(Field(name, s.type, s.nullable) for name, s in self.outputs)))
         for name, scalar in self.outputs:
             _check_references(scalar, len(self.child.schema), f"the projection '{name}'")
 
     @property
     def children(self) -> tuple[Term, ...]:
         return (self.child,)
-
-    @property
-    def schema(self) -> Schema:
-        return Schema(tuple(Field(name, s.type, s.nullable) for name, s in self.outputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +125,18 @@ class Filter:
 
     child: Term
     predicate: Scalar
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.LINEAR
     positivity = Positivity.POSITIVE
 
     def __post_init__(self) -> None:
+        _settle(self, self.child.schema)
         _check_predicate(self.predicate, len(self.child.schema), "a filter")
 
     @property
     def children(self) -> tuple[Term, ...]:
         return (self.child,)
-
-    @property
-    def schema(self) -> Schema:
-        return self.child.schema
 
 
 class Generator(Protocol):
@@ -158,6 +160,7 @@ class FlatMap:
     child: Term
     generator: Generator
     kept: tuple[int, ...]
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.LINEAR
     positivity = Positivity.POSITIVE
@@ -169,15 +172,12 @@ class FlatMap:
                 f"a generator reads outside its input of {width} columns",
                 detail=self.generator.text,
             )
+        fields = self.child.schema.fields
+        _settle(self, Schema(tuple(fields[i] for i in self.kept)) + self.generator.schema)
 
     @property
     def children(self) -> tuple[Term, ...]:
         return (self.child,)
-
-    @property
-    def schema(self) -> Schema:
-        fields = self.child.schema.fields
-        return Schema(tuple(fields[i] for i in self.kept)) + self.generator.schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,7 @@ class UnionAll:
     """+: the sum of collections of the same row type."""
 
     children: tuple[Term, ...]
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.LINEAR
     positivity = Positivity.POSITIVE
@@ -199,16 +200,15 @@ class UnionAll:
                     "a union needs inputs of equal column types",
                     detail=f"{self.children[0].schema} against {child.schema}",
                 )
-
-    @property
-    def schema(self) -> Schema:
-        first = self.children[0].schema
         columns = zip(*(child.schema.fields for child in self.children), strict=True)
-        return Schema(
-            tuple(
-                replace(field, nullable=any(f.nullable for f in column))
-                for field, column in zip(first.fields, columns, strict=True)
-            )
+        _settle(
+            self,
+            Schema(
+                tuple(
+                    replace(first, nullable=any(f.nullable for f in column))
+                    for first, column in zip(self.children[0].schema, columns, strict=True)
+                )
+            ),
         )
 
 
@@ -217,17 +217,17 @@ class Negate:
     """−: every multiplicity with its sign turned."""
 
     child: Term
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.LINEAR
     positivity = Positivity.ANY
 
+    def __post_init__(self) -> None:
+        _settle(self, self.child.schema)
+
     @property
     def children(self) -> tuple[Term, ...]:
         return (self.child,)
-
-    @property
-    def schema(self) -> Schema:
-        return self.child.schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,11 +299,13 @@ class Join:
     right_keys: tuple[Scalar, ...]
     residual: Scalar | None = None
     band: Band | None = None
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.BILINEAR
     positivity = Positivity.POSITIVE
 
     def __post_init__(self) -> None:
+        _settle(self, self.left.schema + self.right.schema)
         if tuple(k.type for k in self.left_keys) != tuple(k.type for k in self.right_keys):
             raise DefinitionError(
                 "a join needs keys of equal types on both sides",
@@ -321,10 +323,6 @@ class Join:
     @property
     def children(self) -> tuple[Term, ...]:
         return (self.left, self.right)
-
-    @property
-    def schema(self) -> Schema:
-        return self.left.schema + self.right.schema
 
 
 class Answer(enum.Enum):
@@ -356,11 +354,14 @@ class SemiJoin:
     right: Term
     conditions: tuple[Condition, ...]
     answer: Answer
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.DERIVED
     positivity = Positivity.POSITIVE
 
     def __post_init__(self) -> None:
+        marks = (Field("exists", "boolean", nullable=False),) * (self.answer is Answer.MARKED)
+        _settle(self, self.left.schema + Schema(marks))
         left, right = len(self.left.schema), len(self.right.schema)
         for condition in self.conditions:
             for key in condition.left_keys:
@@ -379,12 +380,6 @@ class SemiJoin:
     @property
     def children(self) -> tuple[Term, ...]:
         return (self.left, self.right)
-
-    @property
-    def schema(self) -> Schema:
-        if self.answer is Answer.MARKED:
-            return self.left.schema + Schema((Field("exists", "boolean", nullable=False),))
-        return self.left.schema
 
 
 class Padded(enum.Enum):
@@ -405,23 +400,21 @@ class OuterJoin:
     residual: Scalar | None
     padded: Padded
     band: Band | None = None
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.DERIVED
     positivity = Positivity.POSITIVE
 
     def __post_init__(self) -> None:
+        ours = self.left.schema
+        if self.padded is Padded.BOTH:
+            ours = ours.as_nullable()
+        _settle(self, ours + self.right.schema.as_nullable())
         Join(self.left, self.right, self.left_keys, self.right_keys, self.residual, self.band)
 
     @property
     def children(self) -> tuple[Term, ...]:
         return (self.left, self.right)
-
-    @property
-    def schema(self) -> Schema:
-        right = self.right.schema.as_nullable()
-        if self.padded is Padded.BOTH:
-            return self.left.schema.as_nullable() + right
-        return self.left.schema + right
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,17 +427,17 @@ class Distinct:
 
     child: Term
     stamps: int = 0
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.PER_KEY
     positivity = Positivity.POSITIVE
 
+    def __post_init__(self) -> None:
+        _settle(self, self.child.schema)
+
     @property
     def children(self) -> tuple[Term, ...]:
         return (self.child,)
-
-    @property
-    def schema(self) -> Schema:
-        return self.child.schema
 
 
 class AggregateFunction(enum.Enum):
@@ -535,6 +528,7 @@ class Aggregate:
     keys: tuple[tuple[str, Scalar], ...]
     measures: tuple[Measure, ...]
     merged: Scalar | None = None
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     positivity = Positivity.POSITIVE
 
@@ -545,6 +539,9 @@ class Aggregate:
         return Linearity.DERIVED
 
     def __post_init__(self) -> None:
+        keys = tuple(Field(name, key.type, key.nullable) for name, key in self.keys)
+        measures = tuple(Field(m.name, m.type, m.nullable) for m in self.measures)
+        _settle(self, Schema(keys + measures))
         width = len(self.child.schema)
         for name, key in self.keys:
             _check_references(key, width, f"the grouping key '{name}'")
@@ -560,11 +557,6 @@ class Aggregate:
     @property
     def children(self) -> tuple[Term, ...]:
         return (self.child,)
-
-    @property
-    def schema(self) -> Schema:
-        keys = tuple(Field(name, key.type, key.nullable) for name, key in self.keys)
-        return Schema(keys + tuple(Field(m.name, m.type, m.nullable) for m in self.measures))
 
 
 class Body(Protocol):
@@ -667,11 +659,13 @@ class PerGroup:
     body: Body
     extent: Extent | None = None
     stamps: int = 0
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.PER_KEY
     positivity = Positivity.POSITIVE
 
     def __post_init__(self) -> None:
+        _settle(self, with_stamps(self.body.schema, self.stamps))
         width = len(self.child.schema)
         wanted = (*self.keys, *(() if self.extent is None else (self.extent.column,)))
         if any(not 0 <= i < width for i in wanted):
@@ -682,10 +676,6 @@ class PerGroup:
     @property
     def children(self) -> tuple[Term, ...]:
         return (self.child,)
-
-    @property
-    def schema(self) -> Schema:
-        return with_stamps(self.body.schema, self.stamps)
 
 
 STAMP = "_stamp"
@@ -716,6 +706,7 @@ class Fix:
     seeds: tuple[Term, ...] = ()
     output: int = 0
     limit: int = 10_000
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.SCOPE
     positivity = Positivity.POSITIVE
@@ -723,6 +714,7 @@ class Fix:
     def __post_init__(self) -> None:
         if len(self.names) != len(self.bodies) or len(self.seeds) not in (0, len(self.bodies)):
             raise DefinitionError("a recursion needs one body, and one seed or none, for each name")
+        _settle(self, self.bodies[self.output].schema)
         for name, body in zip(self.names, self.bodies, strict=True):
             for read, schema in sources(body).items():
                 if read in self.names and schema.types != self.schema_of(read).types:
@@ -738,10 +730,6 @@ class Fix:
     @property
     def children(self) -> tuple[Term, ...]:
         return (*self.bodies, *self.seeds)
-
-    @property
-    def schema(self) -> Schema:
-        return self.bodies[self.output].schema
 
 
 class Reading(enum.Enum):
@@ -784,11 +772,13 @@ class Triggered:
     meaning: Term
     leaves: tuple[Term, ...]
     triggers: tuple[Term, ...]
+    schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.GIVEN
     positivity = Positivity.POSITIVE
 
     def __post_init__(self) -> None:
+        _settle(self, self.meaning.schema)
         if not self.triggers or self.triggers[-1].schema.types != self.meaning.schema.types:
             raise DefinitionError("the last trigger must give rows of the term that it changes")
         for number, trigger in enumerate(self.triggers):
@@ -801,10 +791,6 @@ class Triggered:
     @property
     def children(self) -> tuple[Term, ...]:
         return (self.meaning, *self.leaves)
-
-    @property
-    def schema(self) -> Schema:
-        return self.meaning.schema
 
 
 Term: TypeAlias = (
@@ -848,14 +834,36 @@ def with_children(term: Term, children: tuple[Term, ...]) -> Term:
     raise DefinitionError(f"{type(term).__name__} does not take {len(children)} inputs")
 
 
+def over(term: Term, children: tuple[Term, ...]) -> Term:
+    """The same operator over some inputs; the term itself if they are the ones it has."""
+    same = all(new is old for new, old in zip(children, term.children, strict=True))
+    return term if same else with_children(term, children)
+
+
+def bare(term: Term) -> Term:
+    """The operator at the root of a term, over sources in the place of its inputs.
+
+    It is as small as it can be: to hash it or to compare it does not walk down the term.
+    """
+    inputs = tuple(Source(f"·{i}", child.schema) for i, child in enumerate(term.children))
+    return with_children(term, inputs)
+
+
 def sources(term: Term) -> dict[str, Schema]:
     """The tables and views that a term reads, with the columns that it knows of."""
+    return fold(term, _children, _sources)
+
+
+def _children(term: Term) -> tuple[Term, ...]:
+    return term.children
+
+
+def _sources(term: Term, below: tuple[dict[str, Schema], ...]) -> dict[str, Schema]:
     if isinstance(term, Source):
         return {term.name: term.schema}
+    if len(below) == 1 and not isinstance(term, Fix):
+        return below[0]
     bound = term.names if isinstance(term, Fix) else ()
     return {
-        name: schema
-        for child in term.children
-        for name, schema in sources(child).items()
-        if name not in bound
+        name: schema for read in below for name, schema in read.items() if name not in bound
     }

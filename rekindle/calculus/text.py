@@ -133,11 +133,7 @@ def parse(text: str, table: Sequence[object] = ()) -> Term:
     ]
     if not lines:
         raise DefinitionError("an empty text denotes no term")
-    reader = iter(lines)
-    term, rest = _parse_node(next(reader), 0, reader)
-    if rest is not None:
-        raise rest.error("a text denotes one term, but a second one starts here")
-    return term
+    return _parse_nodes(lines)
 
 
 # --- printing -----------------------------------------------------------------------------------
@@ -148,10 +144,12 @@ class _Printer:
     table: list[object] = field(default_factory=list)
 
     def lines(self, term: Term, depth: int) -> Iterator[str]:
-        yield _INDENT * depth + self.head(term)
-        triggers = term.triggers if isinstance(term, Triggered) else ()
-        for child in (*term.children, *triggers):
-            yield from self.lines(child, depth + 1)
+        waiting = [(term, depth)]
+        while waiting:
+            node, depth = waiting.pop()
+            yield _INDENT * depth + self.head(node)
+            triggers = node.triggers if isinstance(node, Triggered) else ()
+            waiting += ((child, depth + 1) for child in reversed((*node.children, *triggers)))
 
     def head(self, term: Term) -> str:
         match term:
@@ -618,30 +616,62 @@ def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(code, 16)) if code else str(character)
 
 
-def _parse_node(line: _Line, depth: int, reader: Iterator[_Line]) -> tuple[Term, _Line | None]:
-    """The term whose root is `line`, and the first line after it."""
-    indent = len(line.content) - len(line.content.lstrip(" "))
-    if indent != depth * len(_INDENT):
-        line.position = indent
-        raise line.error(
-            f"expected an indentation of {depth * len(_INDENT)} spaces, found {indent}"
-        )
-    keyword = line.expect(_IDENTIFIER, "an operator").group()
-    arity, build = _parse_head(keyword, line)
-    line.end()
-    children: list[Term] = []
-    following = next(reader, None)
-    while following is not None and following.content.startswith(_INDENT * (depth + 1)):
-        child, following = _parse_node(following, depth + 1, reader)
-        children.append(child)
-    if arity not in (len(children), None):
-        raise line.error(f"{keyword} takes {arity} input(s), found {len(children)}")
-    try:
-        return build(*children), following
-    except DefinitionError as error:
-        raise DefinitionError(
-            f"line {line.number}: {error.message}", detail=error.detail, hint=error.hint
-        ) from error
+@dataclass(slots=True)
+class _Open:
+    """A node whose inputs are being read."""
+
+    line: _Line
+    keyword: str
+    arity: int | None
+    build: Callable[..., Term]
+    children: list[Term] = field(default_factory=list)
+
+    def closed(self) -> Term:
+        """The node over the inputs that were found."""
+        if self.arity not in (len(self.children), None):
+            raise self.line.error(
+                f"{self.keyword} takes {self.arity} input(s), found {len(self.children)}"
+            )
+        try:
+            return self.build(*self.children)
+        except DefinitionError as error:
+            raise DefinitionError(
+                f"line {self.line.number}: {error.message}", detail=error.detail, hint=error.hint
+            ) from error
+
+
+def _parse_nodes(lines: Iterable[_Line]) -> Term:
+    """The one term of the lines; a line's inputs are the lines below it that are further in."""
+    opened: list[_Open] = []
+    term: Term | None = None
+
+    def close(depth: int) -> None:
+        nonlocal term
+        while len(opened) > depth:
+            closed = opened.pop().closed()
+            if opened:
+                opened[-1].children.append(closed)
+            else:
+                term = closed
+
+    for line in lines:
+        indent = len(line.content) - len(line.content.lstrip(" "))
+        depth = min(indent // len(_INDENT), len(opened))
+        close(depth)
+        if term is not None:
+            raise line.error("a text denotes one term, but a second one starts here")
+        if indent != depth * len(_INDENT):
+            line.position = indent
+            raise line.error(
+                f"expected an indentation of {depth * len(_INDENT)} spaces, found {indent}"
+            )
+        keyword = line.expect(_IDENTIFIER, "an operator").group()
+        arity, build = _parse_head(keyword, line)
+        line.end()
+        opened.append(_Open(line, keyword, arity, build))
+    close(0)
+    assert term is not None, "there is a line"
+    return term
 
 
 def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Term]]:

@@ -8,6 +8,7 @@ between views; an arrangement that a table's or view's own contents already prov
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -75,7 +76,10 @@ from rekindle.incremental.stream import (
     Sum,
     Update,
 )
-from rekindle.incremental.traversal import joins, share
+from rekindle.incremental.traversal import fold, joins, nodes, share
+
+MOST_BRANCHES = 8
+"""A sum of more branches that several nodes read is added up before they read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,8 @@ class Circuit:
     _integrated: set[tuple[int, str]] = field(default_factory=set, repr=False)
     """The streams that joins of the view read an integral of, each with the join's index."""
     _variables: dict[str, str] = field(default_factory=dict, repr=False)
+    _uses: Mapping[int, int] = field(default_factory=dict, repr=False)
+    _most_branches: int | None = field(default=MOST_BRANCHES, repr=False)
     _scopes: dict[str, Scope] | None = field(default=None, repr=False)
 
     def copy(self) -> Circuit:
@@ -126,14 +132,29 @@ class Circuit:
         self.nodes[table.id] = table
         self.names[table.name] = table.id
 
-    def view(self, name: str, stream: Stream, schema: Schema) -> View:
-        """Add the nodes of a view; what is there already is shared."""
+    def view(self, name: str, stream: Stream, schema: Schema, stored: str = "") -> View:
+        """Add the nodes of a view; what is there already is shared.
+
+        A view that is `stored` under an id has the nodes that it was stored with: one that was made
+        before sums were gathered has none that gather them.
+        """
         self._scopes = None
-        form = self._lowered(stream)
-        view = View(name, LinearForm(form.branches, schema))
+        before = dict(self.nodes)
+        view = self._viewed(name, stream, schema)
+        if stored and view.id != stored:
+            gathered, kept, self.nodes = view, self.nodes, before.copy()
+            self._most_branches = None
+            view = self._viewed(name, stream, schema)
+            self._most_branches = MOST_BRANCHES
+            if view.id != stored:
+                view, self.nodes = gathered, kept
         self.nodes.setdefault(view.id, view)
         self.names[name] = view.id
         return view
+
+    def _viewed(self, name: str, stream: Stream, schema: Schema) -> View:
+        form = self._lowered(stream)
+        return View(name, LinearForm(form.branches, schema))
 
     def drop(self, name: str) -> tuple[Node, ...]:
         """Remove a table or view; gives the nodes that nothing needs any more."""
@@ -166,10 +187,12 @@ class Circuit:
         return {key: tuple(readers) for key, readers in found.items()}
 
     def _mark(self, key: str, found: set[str]) -> None:
-        if key not in found:
-            found.add(key)
-            for source in self.nodes[key].inputs:
-                self._mark(source, found)
+        waiting = [key]
+        while waiting:
+            key = waiting.pop()
+            if key not in found:
+                found.add(key)
+                waiting += self.nodes[key].inputs
 
     def _add(self, node: Node) -> str:
         self.nodes.setdefault(node.id, node)
@@ -179,12 +202,15 @@ class Circuit:
         """The form of a whole stream."""
         shared = share(stream)
         self._forms = {}
+        self._uses = _uses(shared)
         self._integrated = {
             _by_index(_integrand(stream), index.stored)
             for join in joins(shared)
             for stream, index in zip(join.inputs, self._indexes(join), strict=True)
             if isinstance(stream, Integrate | Delay)
         }
+        for stream in _landings(shared):
+            self._form(stream)
         return self._form(shared)
 
     def _form(self, stream: Stream) -> LinearForm:
@@ -193,8 +219,20 @@ class Circuit:
         A stream is a graph: each of its nodes is visited once, found again by identity.
         """
         if id(stream) not in self._forms:
-            self._forms[id(stream)] = self._lower(stream)
+            self._forms[id(stream)] = self._gathered(stream, self._lower(stream))
         return self._forms[id(stream)]
+
+    def _gathered(self, stream: Stream, form: LinearForm) -> LinearForm:
+        """A long sum that several nodes read as one branch: it is added up once in a step.
+
+        An outer join passes on the rows of either side beside its pairs. If every reader had all
+        branches of a chain of n such joins, its circuit would grow with n².
+        """
+        most = None if self._variables else self._most_branches
+        if most is None or len(form.branches) <= most or self._uses.get(id(stream), 0) < 2:
+            return form
+        node = Routed(form, ())
+        return LinearForm((Branch(self._add(node), node.schema),), node.schema)
 
     def _lower(self, stream: Stream) -> LinearForm:
         match stream:
@@ -245,11 +283,13 @@ class Circuit:
         ]
         if variables[fix.output].recur not in self.nodes:
             outer, forms, integrated = self._variables, self._forms, self._integrated
+            uses = self._uses
             self._variables = {**outer, **{v.name: self._add(v) for v in variables}}
             for variable, body in zip(variables, stamped_bodies(fix), strict=True):
                 form = self._lowered(derive_stamped(body))
                 self._add(Recur(variable, LinearForm(form.branches, variable.schema)))
             self._variables, self._forms, self._integrated = outer, forms, integrated
+            self._uses = uses
         recur = self.nodes[variables[fix.output].recur]
         fields = enumerate(fix.schema.fields)
         kept = Project(tuple((f.name, Column(i, f.type, f.nullable)) for i, f in fields))
@@ -478,6 +518,31 @@ def _nested(scopes: list[Scope]) -> dict[str, Scope]:
         inner = {key: other for key, other in found.items() if key in members}
         found = {key: other for key, other in found.items() if key not in inner}
         found[scope.members[-1].id] = replace(scope, inner=inner)
+    return found
+
+
+def _uses(stream: Stream) -> Counter[int]:
+    """How many nodes read each node, by its identity; an integral of it is one of them."""
+    return Counter(id(child) for node in nodes(stream) for child in node.inputs)
+
+
+_STRIDE = 30
+"""So many levels of a stream are lowered by one call inside another."""
+
+
+def _landings(stream: Stream) -> list[Stream]:
+    """Nodes to lower before the root, inputs first, so that none is far from what it needs."""
+    found: list[Stream] = []
+
+    def deepen(node: Stream, below: tuple[int, ...]) -> int:
+        depth = 1 + max(below, default=0)
+        if depth % _STRIDE == 0:
+            landing = _integrand(node)
+            if not isinstance(landing, Differentiate | Incremental):
+                found.append(landing)
+        return depth
+
+    fold(stream, deepen)
     return found
 
 

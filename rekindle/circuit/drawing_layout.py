@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
+from rekindle.calculus.walks import fold
+
 Line: TypeAlias = tuple[str, str, str]
 """From a block, to a block, with a style: lines of one start and style share their waypoints."""
 
@@ -81,13 +83,13 @@ def assign_columns(blocks: Iterable[str], edges: Iterable[tuple[str, str]]) -> d
         readers[source].append(target)
     columns: dict[str, int] = {}
 
-    def visit(block: str) -> int:
-        if block not in columns:
-            columns[block] = 1 + max((visit(source) for source in inputs[block]), default=-1)
+    def place(block: str, before: tuple[int, ...]) -> int:
+        columns[block] = 1 + max(before, default=-1)
         return columns[block]
 
     for block in inputs:
-        visit(block)
+        if block not in columns:
+            fold(block, lambda key: inputs[key], place)
     for block in sorted(columns, key=lambda block: -columns[block]):
         if readers[block] and len(readers[block]) >= len(inputs[block]):
             columns[block] = min(columns[reader] for reader in readers[block]) - 1

@@ -204,6 +204,7 @@ class _Describer:
     _views: Mapping[str, tuple[str, ...]] = field(init=False)
     _halves: Mapping[tuple[str, str, Moment, Side], str] = field(init=False)
     _branches: Mapping[str, Sequence[Branch]] = field(init=False)
+    _names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._readers = self.circuit.readers()
@@ -217,17 +218,19 @@ class _Describer:
 
     def visit(self, key: str) -> None:
         """Number the nodes and joins under a node, depth first."""
-        if key in self.numbers:
-            return
-        self.numbers[key] = len(self.numbers) + 1
-        node = self.circuit.nodes[key]
-        if isinstance(node, HalfJoin) and key not in self.joins:
-            number = len(set(self.joins.values())) + 1
-            self.joins[key] = number
-            if (partner := self.partner(node)) is not None:
-                self.joins[partner] = number
-        for link in links_of(node):
-            self.visit(link.source)
+        waiting = [key]
+        while waiting:
+            key = waiting.pop()
+            if key in self.numbers:
+                continue
+            self.numbers[key] = len(self.numbers) + 1
+            node = self.circuit.nodes[key]
+            if isinstance(node, HalfJoin) and key not in self.joins:
+                number = len(set(self.joins.values())) + 1
+                self.joins[key] = number
+                if (partner := self.partner(node)) is not None:
+                    self.joins[partner] = number
+            waiting += (link.source for link in reversed(links_of(node)))
 
     def partner(self, node: HalfJoin) -> str | None:
         """The other half: sides, roles and moments are all exchanged. A trigger has none."""
@@ -443,6 +446,11 @@ class _Describer:
 
     def name(self, key: str) -> str:
         """A short name for what a node holds; not unique."""
+        if key not in self._names:
+            self._names[key] = self._name(key)
+        return self._names[key]
+
+    def _name(self, key: str) -> str:
         node = self.circuit.nodes[key]
         match node:
             case Table():

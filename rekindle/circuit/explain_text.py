@@ -96,6 +96,15 @@ class _Row:
     columns: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Below:
+    """A node that is to be shown next, with what stands before its first line and the others."""
+
+    node: ExplainedNode
+    head: str
+    indent: str
+
+
 class _Tree:
     def __init__(self, nodes: Sequence[ExplainedNode]) -> None:
         self._nodes = {node.id: node for node in nodes}
@@ -106,33 +115,41 @@ class _Tree:
 
     def rows(self) -> Iterator[_Row]:
         yield _Row("", ("linearity", "stored", "last step"))
-        yield from self._node(self._root, "", "")
+        waiting: list[Iterator[_Row | _Below]] = [self._node(_Below(self._root, "", ""))]
+        while waiting:
+            found = next(waiting[-1], None)
+            if found is None:
+                waiting.pop()
+            elif isinstance(found, _Below):
+                waiting.append(self._node(found))
+            else:
+                yield found
 
-    def _node(self, node: ExplainedNode, head: str, indent: str) -> Iterator[_Row]:
+    def _node(self, below: _Below) -> Iterator[_Row | _Below]:
+        node, indent = below.node, below.indent
         self._shown.add(node.id)
         columns = (
             node.linearity.value,
             state_words(node.facts) or "-",
             step_words(node.facts, self._epoch) or "-",
         )
-        yield _Row(f"{head}[{node.number}] {_titled(node)}", columns)
+        yield _Row(f"{below.head}[{node.number}] {_titled(node)}", columns)
         rail = "│" if node.links else " "
         for line in self._details(node):
             yield _Row(f"{indent}{rail}    {line}")
         for link in node.links:
             last = link is node.links[-1]
-            yield from self._link(
+            yield self._link(
                 node, link, indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  ")
             )
 
-    def _link(self, node: ExplainedNode, link: Link, head: str, indent: str) -> Iterator[_Row]:
+    def _link(self, node: ExplainedNode, link: Link, head: str, indent: str) -> _Row | _Below:
         source = self._nodes[link.source]
         if node.half is not None or link.role is not Role.CHANGE:
             head += f"{link.role.symbol} "
         if source.id in self._shown:
-            yield _Row(f"{head}[{source.number}] {_titled(source)}, shown above")
-        else:
-            yield from self._node(source, head, indent)
+            return _Row(f"{head}[{source.number}] {_titled(source)}, shown above")
+        return _Below(source, head, indent)
 
     def _details(self, node: ExplainedNode) -> Iterator[str]:
         yield node.how

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import TypeVar, assert_never
 
+from rekindle.calculus import walks
 from rekindle.calculus.terms import Linearity
 from rekindle.incremental.stream import (
     Apply,
@@ -32,14 +33,7 @@ T = TypeVar("T")
 
 def fold(stream: Stream, combine: Callable[[Stream, tuple[T, ...]], T]) -> T:
     """`combine` of the root and the results for its inputs; called once for each node object."""
-    results: dict[int, T] = {}
-
-    def result(node: Stream) -> T:
-        if id(node) not in results:
-            results[id(node)] = combine(node, tuple(map(result, node.inputs)))
-        return results[id(node)]
-
-    return result(stream)
+    return walks.fold(stream, lambda node: node.inputs, combine)
 
 
 def with_inputs(stream: Stream, inputs: tuple[Stream, ...]) -> Stream:

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from rekindle.calculus.terms import Term, with_children
+from rekindle.calculus.terms import Term, over
+from rekindle.calculus.walks import fold
 from rekindle.errors import DefinitionError
 from rekindle.rewrite.rules.cancel_negations import cancel_negations
 from rekindle.rewrite.rules.collapse_distincts import collapse_distincts
@@ -35,8 +36,10 @@ RULES: tuple[Rule, ...] = (
 
 def apply_everywhere(rule: Rule, term: Term) -> Term:
     """The term with the rule applied once at each of its nodes, the inputs of a node first."""
-    children = tuple(apply_everywhere(rule, child) for child in term.children)
-    return rule(term if children == term.children else with_children(term, children))
+    def applied(node: Term, children: tuple[Term, ...]) -> Term:
+        return rule(over(node, children))
+
+    return fold(term, lambda node: node.children, applied)
 
 
 def rewrite(term: Term, rules: tuple[Rule, ...] = RULES) -> Term:
@@ -48,8 +51,9 @@ def rewrite(term: Term, rules: tuple[Rule, ...] = RULES) -> Term:
     >>> rewrite(Distinct(UnionAll((Distinct(Distinct(t)),)))) == Distinct(t)
     True
     """
+    # What no rule applies to stays the same object: `==` of terms would walk down both.
     current, previous = term, None
-    while current != previous:
+    while current is not previous:
         previous = current
         for rule in rules:
             current = apply_everywhere(rule, current)

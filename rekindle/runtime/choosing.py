@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.terms import Aggregate, Filter, Fix, Map, Source, Term, sources
+from rekindle.calculus.walks import visited
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.choice import Choice, Policy, Sizes, choose
 from rekindle.incremental.policies.joins import JoinQuery, recognise
@@ -100,12 +101,8 @@ def described(choices: Mapping[tuple[str, ...], Choice], policy: Policy) -> str:
 
 
 def _aggregates(term: Term) -> Iterator[Aggregate]:
-    if isinstance(term, Fix):
-        return
-    if isinstance(term, Aggregate):
-        yield term
-    for child in term.children:
-        yield from _aggregates(child)
+    within = visited(term, lambda node: () if isinstance(node, Fix) else node.children)
+    return (node for node in within if isinstance(node, Aggregate))
 
 
 def _origin(term: Term, position: int) -> tuple[str, int] | None:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.nodes import Table
 from rekindle.errors import DefinitionError, UnsupportedError, did_you_mean
+from rekindle.frontends.spark_sql.depth import not_too_deep
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.choosing import Choosing
 from rekindle.runtime.definitions import Definitions
@@ -44,6 +45,10 @@ class Creating:
     def create(self, name: str, definition: Definition, wanted: Wanted) -> ViewEntry:
         """Create a view and fill it."""
         self.check_new(name)
+        with not_too_deep(name):
+            return self._create(name, definition, wanted)
+
+    def _create(self, name: str, definition: Definition, wanted: Wanted) -> ViewEntry:
         if wanted.policy == Policy.FACTORED.value:
             return self._create_fed(name, definition, wanted)
         entry, term = self._define(name, definition, wanted.policy)
@@ -70,7 +75,8 @@ class Creating:
                 f"'{old.name}' cannot be replaced where it is, or shall be, factorised or factored",
                 hint=f"DROP VIEW {old.name} and create it again",
             )
-        entry, term = self._define(old.name, definition, wanted.policy)
+        with not_too_deep(old.name):
+            entry, term = self._define(old.name, definition, wanted.policy)
         if old.name in sources(term):
             raise DefinitionError(
                 f"the new definition of view '{old.name}' reads the view itself",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, NullType, NumericType, StructType
 
 from rekindle.calculus.terms import Term
 from rekindle.errors import RekindleError, StatementError, unknown_name
-from rekindle.frontends.datalog.parse import Atom, Place, parse_program
+from rekindle.frontends.datalog.parse import Atom, Place, Rule, parse_program
 from rekindle.frontends.datalog.program import Relation, Stratum, strata
-from rekindle.frontends.datalog.queries import column_names, query_of
+from rekindle.frontends.datalog.queries import column_names, query_of, query_of_rule
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.recursion import Loop
 from rekindle.runtime.state import ViewEntry
@@ -72,6 +72,8 @@ class Datalog:
 
     def _define(self, stratum: Stratum, limit: int) -> Found:
         names = tuple(relation.name for relation in stratum.relations)
+        if not stratum.is_recursive:
+            self._agreed(stratum.relations[0], {})
         queries = tuple(query_of(relation, self._columns_of) for relation in stratum.relations)
         if not stratum.is_recursive:
             return [self._definitions.of_sql(names[0], queries[0])]
@@ -90,6 +92,8 @@ class Datalog:
             given = [self._definitions.schema_of(query, found) for query in queries]
             after = dict(zip(names, given, strict=True))
             if _types(after) == _types(found):
+                for relation in stratum.relations:
+                    self._agreed(relation, found)
                 return found
             found = after
         raise (
@@ -121,10 +125,51 @@ class Datalog:
                     )
                 )
             for relation, part in ready:
-                query = query_of(part, self._columns_of)
+                self._agreed(part, found, column_names(relation))
+                query = query_of(part, self._columns_of, column_names(relation))
                 found[relation.name] = self._definitions.schema_of(query, found)
                 waiting.remove(relation)
         return found
+
+    def _agreed(
+        self, relation: Relation, assumed: Mapping[str, StructType], names: Sequence[str] = ()
+    ) -> None:
+        """Raise unless the rules of a relation give its columns types that can be one.
+
+        A union would read texts as numbers, and fail on the first that is none.
+        """
+        if len(relation.rules) < 2:
+            return
+        names = names or column_names(relation)
+        first: list[tuple[Rule, DataType]] = []
+        for rule in relation.rules:
+            with _at(rule.place):
+                query = query_of_rule(rule, self._columns_of, names)
+                types = [f.dataType for f in self._definitions.schema_of(query, assumed).fields]
+            first = first or [(rule, type_) for type_ in types]
+            for i, (type_, (other, known)) in enumerate(zip(types, first, strict=True)):
+                if isinstance(known, NullType):
+                    first[i] = rule, type_
+                elif not _are_alike(type_, known):
+                    raise rule.place.error(
+                        f"column {i + 1} of '{relation.name}', {names[i]}, is "
+                        f"{type_.simpleString().upper()} here and "
+                        f"{known.simpleString().upper()} at line {other.place.line}",
+                        hint="cast one of them, such as CAST(x AS STRING), so that the rules of a "
+                        "relation agree",
+                    )
+
+
+def _are_alike(one: DataType, other: DataType) -> bool:
+    """Has a union of two types a type that takes all values of both as they are?"""
+    numbers = all(isinstance(type_, NumericType) for type_ in (one, other))
+    times = all(type_.typeName() in _TIMES for type_ in (one, other))
+    nothing = any(isinstance(type_, NullType) for type_ in (one, other))
+    # What is inside of nested types is for Spark to widen, or to refuse.
+    return nothing or numbers or times or type(one) is type(other)
+
+
+_TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
 def _started(relation: Relation, unknown: set[str]) -> Relation | None:

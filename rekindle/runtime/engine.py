@@ -110,7 +110,7 @@ class Engine:
 
     def restore_view(self, entry: ViewEntry, term: Term) -> None:
         """Give a view of the loaded state its nodes; fails unless their state is there."""
-        view = self.circuit.view(entry.name, derive(term), entry.schema)
+        view = self.circuit.view(entry.name, derive(term), entry.schema, entry.node)
         self.terms[entry.name] = term
         missing = [
             node.id

@@ -92,6 +92,7 @@ class Lowering:
     def __init__(self, catalyst: Catalyst) -> None:
         self.catalyst = catalyst
         self._positional: dict[tuple[tuple[str, ...], tuple[int, ...]], Rowwise] = {}
+        self._nulls: dict[str, JavaObject] = {}
 
     def stage(self, stage: Stage, schema: Schema) -> Lowered:
         """A stage over rows of `schema`."""
@@ -286,7 +287,7 @@ class Lowering:
         )
 
     def fresh(self, schema: Schema) -> tuple[JavaObject, ...]:
-        return tuple(self.catalyst.attribute(f"c{i}", field.type) for i, field in enumerate(schema))
+        return self.catalyst.attributes([(f"c{i}", f.type) for i, f in enumerate(schema)])
 
     def _attributes(
         self, scalars: Iterable[Scalar | CatalystGenerator | CatalystEvaluation], schema: Schema
@@ -331,8 +332,13 @@ class Lowering:
     def _literal(self, literal: Literal) -> JavaObject:
         data_type_ = self.catalyst.data_type(literal.type)
         if literal.value is None:
-            return self.catalyst.null(data_type_)
+            return self._nothing(literal.type)
         return self.catalyst.cast(self.catalyst.literal(_sql(literal.value)), data_type_)
+
+    def _nothing(self, type_: str) -> JavaObject:
+        if type_ not in self._nulls:
+            self._nulls[type_] = self.catalyst.null(self.catalyst.data_type(type_))
+        return self._nulls[type_]
 
     def _row(self, expressions: Sequence[JavaObject]) -> JavaObject:
         """A struct, which is never NULL itself and equal to another where all its fields are."""

@@ -65,18 +65,35 @@ def is_compared(type_: str) -> bool:
     return type_ in _PLAIN or _decimal(type_) is not None
 
 
+_DEEPEST = 40
+"""So many operators may be nested in an expression that is evaluated on columns."""
+
+
 class Vectors:
     """Compiles expressions over the columns that some attributes name."""
 
     def __init__(self, attributes: Sequence[JavaObject]) -> None:
         self._attributes = attributes
+        self._depth = 0
 
     @cached_property
     def _positions(self) -> dict[int, int]:
         return {id_of(a): i for i, a in enumerate(self._attributes)}
 
     def vector(self, expression: JavaObject) -> Vector | None:
-        """The expression as a function of columns, if it has such a shape."""
+        """The expression as a function of columns, if it has such a shape and is not too deep.
+
+        Vectors call each other as the operators of the expression do; deep ones are Spark's.
+        """
+        if self._depth == _DEEPEST:
+            return None
+        self._depth += 1
+        try:
+            return self._vector(expression)
+        finally:
+            self._depth -= 1
+
+    def _vector(self, expression: JavaObject) -> Vector | None:
         for position, attribute in enumerate(self._attributes):
             if attribute is expression:
                 return partial(functions.taken, position)

@@ -58,9 +58,12 @@ def column_names(relation: Relation) -> list[str]:
     return names
 
 
-def query_of(relation: Relation, columns: Columns) -> str:
-    """The query that gives a relation, in which it may occur itself."""
-    names = column_names(relation)
+def query_of(relation: Relation, columns: Columns, names: Sequence[str] = ()) -> str:
+    """The query that gives a relation, in which it may occur itself.
+
+    Its columns have the given `names`: some rules of a relation call them as the first of all does.
+    """
+    names = names or column_names(relation)
     extremes = _extremes(relation)
     parts = [_select(rule, columns, names) for rule in relation.rules]
     whole = " UNION ALL ".join(parts)
@@ -101,6 +104,11 @@ def _called(function: re.Pattern[str], text: str) -> tuple[str, str]:
     if match is None or closing(text, match.end() - 1) != len(text) - 1:
         return "", text
     return match[1].lower(), text[match.end() : -1].strip()
+
+
+def query_of_rule(rule: Rule, columns: Columns, names: Sequence[str]) -> str:
+    """The query of one rule alone."""
+    return _select(rule, columns, names)
 
 
 def _select(rule: Rule, columns: Columns, names: Sequence[str]) -> str:

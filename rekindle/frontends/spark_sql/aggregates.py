@@ -108,6 +108,13 @@ def whole_of(
     kind = simple_name(function)
     if kind in PICKING:
         return _picked(translator, call, inputs, name, keys)
+    if kind in ("Sum", "Average") and _may_overflow(function):
+        raise _refusal(
+            f"the aggregate {call.sql()}",
+            call,
+            "Spark gives NULL if a sum of some of the rows is out of range, and which are summed "
+            "up first is not determined; cast the argument to a decimal of at most 28 digits",
+        )
     order = None
     meaning = AggregateFunction.OTHER
     if _is_quantile(call):
@@ -154,6 +161,26 @@ def _linear(
         finish=finish,
         values=_values(call),
     )
+
+
+def _may_overflow(function: JavaObject) -> bool:
+    """Can a try_sum or try_avg be NULL or not, depending on the order of the rows?
+
+    A sum of whole numbers of up to 32 bits has 64, one of decimals ten digits more than they have:
+    more than 10⁹ rows would have to be there. Doubles become infinite, and no error.
+    """
+    if _evaluation_mode(function) != "TRY":
+        return False
+    type_ = type_of(function.child())
+    if type_.startswith("decimal"):
+        return int(function.child().dataType().precision()) > _MOST_SUMMED_DIGITS
+    if type_ == "bigint":
+        return simple_name(function) == "Sum"
+    return type_.startswith("interval")
+
+
+_MOST_SUMMED_DIGITS = 28
+"""So many digits may decimals have whose sum has ten more."""
 
 
 def _finish(catalyst: Catalyst, function: JavaObject) -> CatalystScalar:
@@ -308,7 +335,7 @@ def _picked(
     read = ids_read(function)
     if read <= grouped:
         return _opaque(translator, call, inputs, name, AggregateFunction.OTHER, None)
-    if condition is None or not _is_rewritten_distinct(condition):
+    if condition is None or not _is_rewritten_distinct(translator, condition):
         raise _refusal(
             f"the aggregate {call.sql()}",
             call,
@@ -320,11 +347,12 @@ def _picked(
     return _opaque(translator, call, inputs, name, AggregateFunction.LEAST, order)
 
 
-def _is_rewritten_distinct(condition: JavaObject) -> bool:
+def _is_rewritten_distinct(translator: Translator, condition: JavaObject) -> bool:
+    """Is it about the number of a copy, which Catalyst calls gid, as users may call a column?"""
     return (
         simple_name(condition) == "EqualTo"
         and simple_name(condition.left()) == "AttributeReference"
-        and str(condition.left().name()) == "gid"
+        and id_of(condition.left()) in translator.numbered
     )
 
 

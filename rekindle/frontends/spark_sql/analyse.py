@@ -9,10 +9,9 @@ untouched.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -22,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from rekindle.errors import StatementError, UndeterminedError, UnknownNameError, unknown_name
 from rekindle.frontends.names import QUOTED, unquoted
+from rekindle.frontends.spark_sql.classes import classes_of_plan
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 
 VOLATILE = {
@@ -146,7 +146,7 @@ def _unknown(written: str, known: list[str]) -> UnknownNameError:
 def optimise(catalyst: Catalyst, frame: DataFrame) -> JavaObject:
     """Catalyst's optimised plan, once nothing in it depends on when or where it runs."""
     analysed = frame._jdf.queryExecution().analyzed()
-    _refuse_volatile(json.loads(analysed.toJSON()))
+    _refuse_volatile(classes_of_plan(analysed))
     try:
         return catalyst.optimised(analysed)
     except Py4JJavaError as error:
@@ -155,17 +155,11 @@ def optimise(catalyst: Catalyst, frame: DataFrame) -> JavaObject:
         ) from error
 
 
-def _refuse_volatile(node: Any) -> None:
-    if isinstance(node, dict):
-        name = str(node.get("class", "")).rsplit(".", 1)[-1]
-        if name in VOLATILE:
+def _refuse_volatile(classes: Collection[str]) -> None:
+    for name, words in VOLATILE.items():
+        if name in classes:
             raise UndeterminedError(
-                f"{VOLATILE[name]} cannot stand in a materialized view",
+                f"{words} cannot stand in a materialized view",
                 detail="its value is not determined by the rows of the tables",
                 hint="store the value in a table's column and read it from there",
             )
-        for child in node.values():
-            _refuse_volatile(child)
-    elif isinstance(node, list):
-        for child in node:
-            _refuse_volatile(child)

@@ -30,9 +30,11 @@ from typing import TYPE_CHECKING
 
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.terms import Band, Range
+from rekindle.calculus.walks import visited
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    children_of,
     id_of,
     ids_read,
     items,
@@ -370,7 +372,7 @@ def _is_null(catalyst: Catalyst, expression: JavaObject) -> JavaObject | None:
 
 
 def _gives_null_for_null(expression: JavaObject) -> bool:
-    children = items(expression.children())
-    return not children or (
-        bool(expression.nullIntolerant()) and all(map(_gives_null_for_null, children))
+    return all(
+        not children_of(node) or bool(node.nullIntolerant())
+        for node in visited(expression, children_of)
     )

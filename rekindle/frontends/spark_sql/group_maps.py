@@ -22,6 +22,8 @@ from rekindle.frontends.spark_sql import bodies
 from rekindle.frontends.spark_sql.evaluations import refuse_random, unpickled
 from rekindle.frontends.spark_sql.jvm import (
     JavaObject,
+    child_of,
+    children_of,
     id_of,
     ids_read,
     is_collated,
@@ -41,7 +43,7 @@ def group_map(translator: Translator, plan: JavaObject) -> Translated:
     """What a Python function gives for the rows of each group."""
     catalyst = translator.catalyst
     refuse_random([plan.functionExpr()])
-    child = translator.translate(plan.child())
+    child = translator.translate(child_of(plan))
     # Catalyst puts the keys in front of the columns that the function is given.
     groups = items(plan.groupingAttributes())
     _refuse_collated_key(plan.functionExpr(), groups)
@@ -88,7 +90,7 @@ def cogroup_map(translator: Translator, plan: JavaObject) -> Translated:
     """What a Python function gives for the rows of each key in two tables."""
     catalyst, function = translator.catalyst, plan.functionExpr()
     refuse_random([function])
-    sides = [translator.translate(child) for child in (plan.left(), plan.right())]
+    sides = [translator.translate(child) for child in children_of(plan)]
     lengths = (int(plan.leftGroupingLen()), int(plan.rightGroupingLen()))
     groups = [side.attributes[:length] for side, length in zip(sides, lengths, strict=True)]
     left, right = (s.attributes[length:] for s, length in zip(sides, lengths, strict=True))

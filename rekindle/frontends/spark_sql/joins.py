@@ -33,9 +33,11 @@ from rekindle.frontends.spark_sql.aggregates import row_count
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    children_of,
     id_of,
     ids_read,
     items,
+    operands,
     option,
     simple_name,
     type_of,
@@ -51,7 +53,7 @@ _PLANS = "org.apache.spark.sql.catalyst.plans"
 
 def join(translator: Translator, plan: JavaObject) -> Translated:
     kind = simple_name(plan.joinType())
-    left, right = translator.translate(plan.left()), translator.translate(plan.right())
+    left, right = (translator.translate(side) for side in children_of(plan))
     match kind:
         case "Inner" | "Cross":
             return _inner(translator, plan, left, right)
@@ -235,15 +237,18 @@ def _disjuncts(translator: Translator, expression: JavaObject) -> list[list[Java
     """The expression as a disjunction of conjunctions, of at most so many."""
     match simple_name(expression):
         case "Or":
-            return _disjuncts(translator, expression.left()) + _disjuncts(
-                translator, expression.right()
-            )
-        case "And":
-            left = _disjuncts(translator, expression.left())
-            right = _disjuncts(translator, expression.right())
-            if len(left) * len(right) > MAXIMUM_ALTERNATIVES:
+            alternatives = operands(expression, "Or")
+            if len(alternatives) > MAXIMUM_ALTERNATIVES:
                 return [[expression]]
-            return [a + b for a in left for b in right]
+            return [found for each in alternatives for found in _disjuncts(translator, each)]
+        case "And":
+            whole: list[list[JavaObject]] = [[]]
+            for part in operands(expression, "And"):
+                found = _disjuncts(translator, part)
+                if len(whole) * len(found) > MAXIMUM_ALTERNATIVES:
+                    return [[expression]]
+                whole = [a + b for a in whole for b in found]
+            return whole
         case "IsNull" if simple_name(expression.child()) == "EqualTo":
             equality = expression.child()
             is_null = translator.catalyst.expression("IsNull")
@@ -252,9 +257,7 @@ def _disjuncts(translator: Translator, expression: JavaObject) -> list[list[Java
 
 
 def _conjuncts(expression: JavaObject) -> list[JavaObject]:
-    if simple_name(expression) == "And":
-        return _conjuncts(expression.left()) + _conjuncts(expression.right())
-    return [expression]
+    return operands(expression, "And")
 
 
 def _side(part: JavaObject, left: Sequence[JavaObject], right: Sequence[JavaObject]) -> str:

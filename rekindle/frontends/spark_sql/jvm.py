@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from rekindle.calculus.walks import fold
 from rekindle.errors import DefinitionError
 from rekindle.frontends.spark_sql.encoded import uncollated
 from rekindle.frontends.spark_sql.settings import SessionSettings, Settings
@@ -53,6 +55,9 @@ class Catalyst:
         self._modules: dict[str, JavaObject] = {}
         self._types: dict[str, JavaObject] = {}
         self._zones: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+        self._structs: dict[tuple[tuple[str, str], ...], JavaObject] = {}
+        self._literals: dict[str, JavaObject] = {}
         self._none = self.class_("scala.Option").empty()
         self._to_seq = self.class_("org.apache.spark.api.python.PythonUtils").toSeq
         self._list_of = self.class_("java.util.List").of
@@ -193,7 +198,10 @@ class Catalyst:
 
     def literal(self, text: str) -> JavaObject:
         """The constant that SQL writes so, such as `0L` (py4j cannot pass a Java long)."""
-        return self.session.sessionState().sqlParser().parseExpression(text)
+        if text not in self._literals:
+            parser = self.session.sessionState().sqlParser()
+            self._literals[text] = parser.parseExpression(text)
+        return self._literals[text]
 
     def cast(self, child: JavaObject, target: JavaObject) -> JavaObject:
         """The child in another type, with an error where it does not fit."""
@@ -218,6 +226,23 @@ class Catalyst:
         return self.expression("AttributeReference")(
             name, self.data_type(ddl), True, metadata, self.identifier(), self.seq(())
         )
+
+    def attributes(self, named: Sequence[tuple[str, str]]) -> tuple[JavaObject, ...]:
+        """Fresh attributes of the given names and types; about one round trip for each."""
+        columns = tuple(named)
+        if columns not in self._structs:
+            struct = self.class_("org.apache.spark.sql.types.StructType")()
+            for name, ddl in columns:
+                struct = struct.add(name, self.data_type(ddl), True)
+            self._structs[columns] = struct
+        utils = self.module("org.apache.spark.sql.catalyst.types.DataTypeUtils")
+        made = tuple(items(utils.toAttributes(self._structs[columns]), len(columns)))
+        for attribute, (_, ddl) in zip(made, columns, strict=True):
+            if ddl not in self._texts:
+                self._texts[ddl] = type_text(self.data_type(ddl))
+            known = {"class": f"{_EXPRESSIONS}.AttributeReference", "type": self._texts[ddl]}
+            attribute.__dict__["_rekindle"] = known
+        return made
 
     def identifier(self) -> JavaObject:
         """An expression id that nothing else has."""
@@ -266,23 +291,39 @@ class Catalyst:
         self, tree: JavaObject, change: Callable[[JavaObject], JavaObject | None]
     ) -> JavaObject:
         """The tree with every topmost node for which `change` gives a result replaced by it."""
-        replaced = change(tree)
-        if replaced is not None:
-            return replaced
-        children = items(tree.children())
-        if not children:
-            return tree
-        return tree.withNewChildren(self.seq(self.transform(child, change) for child in children))
+        replaced: dict[int, JavaObject] = {}
+
+        def below(node: JavaObject) -> Sequence[JavaObject]:
+            found = change(node)
+            if found is None:
+                return children_of(node)
+            replaced[id(node)] = found
+            return ()
+
+        def rebuilt(node: JavaObject, children: tuple[JavaObject, ...]) -> JavaObject:
+            if id(node) in replaced:
+                return replaced[id(node)]
+            same = all(new is old for new, old in zip(children, children_of(node), strict=True))
+            return node if same else node.withNewChildren(self.seq(children))
+
+        return fold(tree, below, rebuilt)
 
     def rebased(self, expression: JavaObject, moved: Mapping[int, JavaObject]) -> JavaObject:
-        """The expression over other attributes, which `moved` gives by expression id."""
+        """The expression over other attributes, which `moved` gives by expression id.
 
-        def change(node: JavaObject) -> JavaObject | None:
-            if simple_name(node) == "AttributeReference":
-                return moved.get(id_of(node), node)
-            return None
-
-        return self.transform(expression, change)
+        Spark puts them in, as it does where it merges two projections: however deep the expression
+        is, that takes a few round trips for each attribute.
+        """
+        if simple_name(expression) == "AttributeReference":
+            return moved.get(id_of(expression), expression)
+        read = [a for a in items(expression.references().toSeq()) if id_of(a) in moved]
+        if not read:
+            return expression
+        pair = self.class_("scala.Tuple2")
+        pairs = [pair(a, self.alias(moved[id_of(a)], "moved", a.exprId())) for a in read]
+        targets = self.module(f"{_EXPRESSIONS}.AttributeMap").apply(self.seq(pairs))
+        merging = self.module("org.apache.spark.sql.catalyst.optimizer.CollapseProject")
+        return merging.replaceAlias(expression, targets)
 
     def conjunction(self, conditions: Iterable[JavaObject]) -> JavaObject | None:
         """All of the conditions as one; None when there is nothing to check."""
@@ -323,9 +364,40 @@ def _copied(session: JavaObject, settings: Mapping[str, str | None]) -> JavaObje
     return copy
 
 
-def items(sequence: JavaObject) -> list[JavaObject]:
+def items(sequence: JavaObject, length: int | None = None) -> list[JavaObject]:
     """The elements of a Scala sequence, in as few round trips as there are."""
-    return [sequence.apply(i) for i in range(sequence.length())]
+    return [sequence.apply(i) for i in range(sequence.length() if length is None else length)]
+
+
+def children_of(tree: JavaObject) -> Sequence[JavaObject]:
+    """The children of a plan or expression: the same handles whenever they are asked for."""
+    children: Sequence[JavaObject] = _asked(tree, "children", lambda: items(tree.children()))
+    return children
+
+
+def child_of(tree: JavaObject) -> JavaObject:
+    """The one child of a plan, by the handle that `children_of` gives."""
+    (child,) = children_of(tree)
+    return child
+
+
+def operands(expression: JavaObject, kind: str) -> list[JavaObject]:
+    """What an expression is the conjunction of, or the disjunction, in the order of the text."""
+    found, waiting = [], [expression]
+    while waiting:
+        node = waiting.pop()
+        if simple_name(node) == kind:
+            waiting += reversed(children_of(node))
+        else:
+            found.append(node)
+    return found
+
+
+def with_children_of(tree: JavaObject, other: JavaObject) -> JavaObject:
+    """A tree that has the children of another, and then its handles for them too."""
+    if tree is not other:
+        tree.__dict__.setdefault("_rekindle", {})["children"] = children_of(other)
+    return tree
 
 
 def id_of(named: JavaObject) -> int:
@@ -369,6 +441,11 @@ def full_name(node: JavaObject) -> str:
 @cache
 def _class_names(gateway: Any) -> JavaObject:
     return JavaClass("org.apache.commons.lang3.ClassUtils", gateway).getName
+
+
+@cache
+def _case_pattern(gateway: Any) -> JavaObject:
+    return JavaClass("org.apache.spark.sql.catalyst.trees.TreePattern", gateway).CASE_WHEN()
 
 
 def option(value: JavaObject) -> JavaObject | None:
@@ -426,12 +503,33 @@ def fingerprint(bound: JavaObject, settings: Settings) -> str:
             return [normalise(child) for child in node]
         return node
 
-    tree = json.dumps(normalise(json.loads(bound.toJSON())), sort_keys=True)
+    def number(found: re.Match[str]) -> str:
+        return f"#{renumbered.setdefault(found[0], len(renumbered))}"
+
+    if has_long_json(bound):
+        # No hash of Java's: those of its enumerations are others in every process.
+        tree = f"{type_of(bound)}\n{re.sub(r'#[0-9]+', number, str(bound.toString()))}"
+    else:
+        tree = json.dumps(normalise(json.loads(bound.toJSON())), sort_keys=True)
     mark = settings.run_time_mark
-    if "expressions.PythonUDF" in tree:
+    if "expressions.PythonUDF" in tree or has_long_json(bound):
         mark += f"|{settings.zone}"
     said = f"{tree}\n{bound.sql()}" + (f"\n{mark}" if mark else "")
     return hashlib.sha256(said.encode()).hexdigest()[:20]
+
+
+_MOST_CASES = 12
+"""A JSON form may be 2ⁿ times as long as the expression is where n cases are nested."""
+
+
+def has_case(tree: JavaObject) -> bool:
+    """Does CASE stand anywhere in a plan or expression?"""
+    return bool(tree.containsPattern(_case_pattern(tree._gateway_client)))
+
+
+def has_long_json(expression: JavaObject) -> bool:
+    """Could the JSON form of an expression be much longer than the expression is?"""
+    return has_case(expression) and str(expression.sql()).count("CASE") > _MOST_CASES
 
 
 def position(*nodes: JavaObject) -> str:

@@ -22,6 +22,7 @@ from rekindle.frontends.spark_sql.extents import Frame, Running, Sight
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    child_of,
     id_of,
     is_collated,
     items,
@@ -204,7 +205,7 @@ def _top(translator: Translator, node: JavaObject, offset: int, last: int) -> Tr
 
 def group_limit(translator: Translator, plan: JavaObject) -> Translated:
     """The rows of each window partition that a filter on their rank can leave."""
-    child = translator.translate(plan.child())
+    child = translator.translate(child_of(plan))
     child, keys = with_keys(translator, child, items(plan.partitionSpec()))
     order = items(plan.orderSpec())
     rank = plan.rankLikeFunction()
@@ -256,16 +257,18 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
     sorted_ = _in_the_order_below(translator.catalyst, plan)
     if sorted_ is not None:
         return translator.translate(sorted_)
-    below = plan.child()
+    below = child_of(plan)
     limited = simple_name(below) == "WindowGroupLimit" and _is_limit_of(below, plan)
-    child = translator.translate(below.child() if limited else below)
+    child = translator.translate(child_of(below) if limited else below)
     width = len(child.attributes)
     order = items(plan.orderSpec())
     keyed, keys = with_keys(translator, child, items(plan.partitionSpec()))
     results = items(plan.windowExpressions())
-    for result in results:
+    # Where Catalyst takes a correlated subquery apart, columns of its own stand among them.
+    computed = [result for result in results if simple_name(result) != "AttributeReference"]
+    for result in computed:
         translator.refuse_inner(result)
-    expressions, around = _apart(translator.catalyst, results)
+    expressions, around = _apart(translator.catalyst, computed)
     total = total_order(translator.catalyst, order, child.attributes)
     parts = _picking(expressions, order, total)
     for ties, used in ((Distance.VALUES, order), (Distance.ROWS, total)):
@@ -301,7 +304,7 @@ def _in_the_order_below(catalyst: Catalyst, plan: JavaObject) -> JavaObject | No
     Catalyst numbers the rows of a correlated subquery with a limit in this way, where its order is
     by columns that it does not give.
     """
-    below = plan.child()
+    below = child_of(plan)
     columns = items(below.output())
     if simple_name(below) == "Project":
         columns, below = items(below.projectList()), below.child()

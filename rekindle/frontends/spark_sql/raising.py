@@ -12,7 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, items, option, simple_name
+from rekindle.calculus.walks import fold, visited
+from rekindle.frontends.spark_sql.jvm import (
+    Catalyst,
+    JavaObject,
+    children_of,
+    id_of,
+    items,
+    operands,
+    option,
+    simple_name,
+)
 
 _INNER = ("Inner", "Cross")
 _HALF = ("LeftSemi", "LeftAnti")
@@ -31,9 +41,11 @@ def raised(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
 
 
 def _raised(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
-    children = items(plan.children())
-    below = [_raised(catalyst, child) for child in children]
-    if any(new is not old for new, old in zip(below, children, strict=True)):
+    return fold(plan, children_of, lambda node, below: _raised_over(catalyst, node, below))
+
+
+def _raised_over(catalyst: Catalyst, plan: JavaObject, below: Sequence[JavaObject]) -> JavaObject:
+    if any(new is not old for new, old in zip(below, children_of(plan), strict=True)):
         plan = plan.withNewChildren(catalyst.seq(below))
     condition = option(plan.condition()) if _is_join(plan, _INNER) else None
     if condition is None or not _is_harmless(condition):
@@ -75,9 +87,7 @@ def _is_join(plan: JavaObject, kinds: Sequence[str]) -> bool:
 
 
 def _is_harmless(expression: JavaObject) -> bool:
-    return simple_name(expression) in _HARMLESS and all(
-        map(_is_harmless, items(expression.children()))
-    )
+    return all(simple_name(node) in _HARMLESS for node in visited(expression, children_of))
 
 
 def _compares(half: JavaObject) -> bool:
@@ -85,7 +95,7 @@ def _compares(half: JavaObject) -> bool:
     condition = option(half.condition())
     if condition is None:
         return False
-    parts = _conjuncts(condition)
+    parts = operands(condition, "And")
     crossing = [part for part in parts if _crosses(part, half)]
     equal = [part for part in crossing if simple_name(part) in _EQUAL]
     return bool(equal) and len(crossing) > len(equal)
@@ -97,12 +107,6 @@ def _crosses(condition: JavaObject, half: JavaObject) -> bool:
         any(read.contains(column) for column in items(side.output()))
         for side in (half.left(), half.right())
     )
-
-
-def _conjuncts(condition: JavaObject) -> list[JavaObject]:
-    if simple_name(condition) != "And":
-        return [condition]
-    return [*_conjuncts(condition.left()), *_conjuncts(condition.right())]
 
 
 def _is_shown(hidden: JavaObject, plan: JavaObject) -> bool:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rekindle.calculus.walks import fold, visited
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    children_of,
     items,
     option,
     simple_name,
@@ -41,10 +43,12 @@ def with_joined_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
 
 
 def _joined(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
-    children = items(plan.children())
-    if children:
-        plan = plan.withNewChildren(catalyst.seq(_joined(catalyst, child) for child in children))
-    return without_scalar_subqueries(catalyst, plan) or plan
+    def joined(node: JavaObject, below: tuple[JavaObject, ...]) -> JavaObject:
+        if any(new is not old for new, old in zip(below, children_of(node), strict=True)):
+            node = node.withNewChildren(catalyst.seq(below))
+        return without_scalar_subqueries(catalyst, node) or node
+
+    return fold(plan, children_of, joined)
 
 
 def without_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObject | None:
@@ -121,14 +125,17 @@ def _with_results_above(catalyst: Catalyst, plan: JavaObject) -> JavaObject | No
 
 
 def _collect(expression: JavaObject, found: list[JavaObject]) -> None:
-    if simple_name(expression) == "ScalarSubquery":
-        if expression.isCorrelated():
-            raise unsupported("a correlated subquery that Spark does not take apart", expression)
-        if not any(known.semanticEquals(expression) for known in found):
-            found.append(expression)
-        return
-    for child in items(expression.children()):
-        _collect(child, found)
+    for node in visited(expression, _outside_subqueries):
+        if simple_name(node) != "ScalarSubquery":
+            continue
+        if node.isCorrelated():
+            raise unsupported("a correlated subquery that Spark does not take apart", node)
+        if not any(known.semanticEquals(node) for known in found):
+            found.append(node)
+
+
+def _outside_subqueries(node: JavaObject) -> Sequence[JavaObject]:
+    return () if simple_name(node) == "ScalarSubquery" else children_of(node)
 
 
 def _beside(

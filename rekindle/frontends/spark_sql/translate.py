@@ -8,7 +8,6 @@ Scalars stay Catalyst's (`scalars.py`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
@@ -28,9 +27,11 @@ from rekindle.calculus.terms import (
     UnionAll,
     sources,
 )
+from rekindle.calculus.walks import fold, visited
 from rekindle.errors import UndeterminedError, UnsupportedError
 from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
 from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.frontends.spark_sql.classes import classes_of
 from rekindle.frontends.spark_sql.collations import without_collations
 from rekindle.frontends.spark_sql.encoded import encoded_column
 from rekindle.frontends.spark_sql.evaluations import (
@@ -43,11 +44,14 @@ from rekindle.frontends.spark_sql.joins import join
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
     JavaObject,
+    child_of,
+    children_of,
     id_of,
     items,
     position,
     simple_name,
     type_of,
+    with_children_of,
     without_alias,
 )
 from rekindle.frontends.spark_sql.ordering import group_limit, limit, window
@@ -91,6 +95,12 @@ REFUSED = {
 """What users call the expressions that no scalar may have inside."""
 
 
+_STRIDE = 40
+"""So many levels of a plan are translated by rules that call each other."""
+_SCOPES = ("UnionLoop", "WithCTE")
+"""What is below these is translated when they have said what its names are."""
+
+
 class Translator:
     """Translates the plans of one session."""
 
@@ -100,6 +110,10 @@ class Translator:
         self.definitions: dict[int, Translated] = {}
         self.loops: dict[int, str] = {}
         self.recursive: frozenset[str] = frozenset()
+        self.numbered: set[int] = set()
+        """The columns by which Catalyst tells the copies of a row apart, as expression ids."""
+        self._landed: dict[int, Translated] = {}
+        self._walked: dict[int, JavaObject] = {}
 
     def translate_query(self, plan: JavaObject, recursive: Iterable[str] = ()) -> Translated:
         """The term of a whole query; what it names itself is its own.
@@ -107,11 +121,38 @@ class Translator:
         `recursive` names what the query is to define by recursion, if it is a part of one.
         """
         self.definitions, self.loops = {}, {}
+        self._landed, self._walked, self.numbered = {}, {}, set()
         self.recursive = frozenset(recursive)
         return self.translate(raised(self.catalyst, with_joined_subqueries(self.catalyst, plan)))
 
     def translate(self, plan: JavaObject) -> Translated:
-        """The term that denotes what the plan computes."""
+        """The term that denotes what the plan computes.
+
+        A deep plan is translated from below, some of its nodes first: the rules find the terms of
+        these, so that no rule is called far inside another.
+        """
+        if id(plan) not in self._walked:
+            for landing in self._landings(plan):
+                self._landed[id(landing)] = self._translate(landing)
+        known = self._landed.get(id(plan))
+        return self._translate(plan) if known is None else known
+
+    def _landings(self, plan: JavaObject) -> list[JavaObject]:
+        """Every so many levels a node of the plan, the lower ones first."""
+        found: list[JavaObject] = []
+
+        def deepen(node: JavaObject, below: tuple[int, ...]) -> int:
+            # Held by its identity, so it must be there as long as the translation lasts.
+            self._walked[id(node)] = node
+            depth = 1 + max(below, default=0)
+            if depth % _STRIDE == 0:
+                found.append(node)
+            return depth
+
+        fold(plan, lambda node: () if simple_name(node) in _SCOPES else children_of(node), deepen)
+        return found
+
+    def _translate(self, plan: JavaObject) -> Translated:
         if _is_constant(plan) and plan.deterministic():
             return _constant(self, plan)
         rewritten = without_scalar_subqueries(self.catalyst, plan)
@@ -143,7 +184,7 @@ class Translator:
 
     def refuse_inner(self, expression: JavaObject) -> None:
         """Refuse an expression that no scalar may be; one question is enough for most of them."""
-        classes = set(re.findall(r'"class":"[\w.$]*?(\w+)\$?"', str(expression.toJSON())))
+        classes = classes_of(expression)
         if classes.isdisjoint(REFUSED) and "StaticInvoke" not in classes:
             if not expression.deterministic():
                 raise _undetermined(expression)
@@ -151,13 +192,13 @@ class Translator:
         self._refuse(expression)
 
     def _refuse(self, expression: JavaObject) -> None:
-        kind = simple_name(expression)
-        if kind in REFUSED:
-            raise unsupported(REFUSED[kind], expression)
-        for child in items(expression.children()):
-            self._refuse(child)
-        if not expression.deterministic() or _draws_a_vector(kind, expression):
-            raise _undetermined(expression)
+        inside = list(visited(expression, children_of))
+        for node in inside:
+            if simple_name(node) in REFUSED:
+                raise unsupported(REFUSED[simple_name(node)], node)
+        for node in reversed(inside):
+            if not node.deterministic() or _draws_a_vector(simple_name(node), node):
+                raise _undetermined(node)
 
 
 def _undetermined(expression: JavaObject) -> UndeterminedError:
@@ -202,25 +243,30 @@ def _foreign(leaf: JavaObject) -> UnsupportedError:
 
 
 def _project(translator: Translator, plan: JavaObject) -> Translated:
-    return translator.map(translator.translate(plan.child()), items(plan.projectList()))
+    return translator.map(translator.translate(child_of(plan)), items(plan.projectList()))
 
 
 def _filter(translator: Translator, plan: JavaObject) -> Translated:
-    child = translator.translate(plan.child())
+    child = translator.translate(child_of(plan))
     predicate = translator.scalar(plan.condition(), child.attributes)
     return Translated(Filter(child.term, predicate), child.attributes)
 
 
 def _union(translator: Translator, plan: JavaObject) -> Translated:
-    children = tuple(translator.translate(child).term for child in items(plan.children()))
+    children = tuple(translator.translate(child).term for child in children_of(plan))
     return Translated(UnionAll(children), tuple(items(plan.output())))
 
 
 def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     """Groups, then measures, then the result columns computed from both."""
     catalyst = translator.catalyst
-    plan = without_collations(catalyst, without_sessions(catalyst, plan))
-    child = translator.translate(plan.child())
+    original = plan
+    plan = without_sessions(catalyst, plan)
+    if plan is original:
+        plan = with_children_of(without_collations(catalyst, plan), original)
+    else:
+        plan = without_collations(catalyst, plan)
+    child = translator.translate(child_of(plan))
     groupings = items(plan.groupingExpressions())
     results = items(plan.aggregateExpressions())
     keys = tuple(
@@ -277,13 +323,15 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
 
 def _distinct(translator: Translator, plan: JavaObject) -> Translated:
     """Each row once; Catalyst leaves some where it has taken a correlated subquery apart."""
-    catalyst, columns = translator.catalyst, plan.child().output()
-    rewritten = catalyst.plan("Aggregate")(columns, columns, plan.child(), catalyst.none())
+    catalyst, child = translator.catalyst, child_of(plan)
+    columns = child.output()
+    rewritten = catalyst.plan("Aggregate")(columns, columns, child, catalyst.none())
+    with_children_of(rewritten, plan)
     return _aggregate(translator, rewritten)
 
 
 def _generate(translator: Translator, plan: JavaObject) -> Translated:
-    child = translator.translate(plan.child())
+    child = translator.translate(child_of(plan))
     translator.refuse_inner(plan.generator())
     unneeded = {int(i) for i in items(plan.unrequiredChildIndex())}
     kept = tuple(i for i in range(len(child.attributes)) if i not in unneeded)
@@ -301,7 +349,7 @@ def _generate(translator: Translator, plan: JavaObject) -> Translated:
 
 def _evaluate(translator: Translator, plan: JavaObject) -> Translated:
     """Python functions: a generator of one row for each row."""
-    child = translator.translate(plan.child())
+    child = translator.translate(child_of(plan))
     refuse_random(functions_of(plan))
     results = evaluation(translator.catalyst, plan, child.attributes)
     kept = tuple(range(len(child.attributes)))
@@ -317,7 +365,7 @@ def _table_function(translator: Translator, plan: JavaObject) -> Translated:
         refuse_rows_of_nothing(plan)
         return table_map(translator, plan, parted)
     refuse_state(plan)
-    child = translator.translate(plan.child())
+    child = translator.translate(child_of(plan))
     results = evaluation(translator.catalyst, plan, child.attributes)
     places = {id_of(a): i for i, a in enumerate(child.attributes)}
     kept = tuple(places[id_of(a)] for a in items(plan.requiredChildOutput()))
@@ -327,7 +375,7 @@ def _table_function(translator: Translator, plan: JavaObject) -> Translated:
 
 def _expand(translator: Translator, plan: JavaObject) -> Translated:
     """ROLLUP, CUBE and GROUPING SETS: each row once for each grouping set."""
-    child = translator.translate(plan.child())
+    child = translator.translate(child_of(plan))
     names = [str(a.name()) for a in items(plan.output())]
     branches = tuple(
         Map(
@@ -339,7 +387,20 @@ def _expand(translator: Translator, plan: JavaObject) -> Translated:
         )
         for projection in items(plan.projections())
     )
-    return Translated(UnionAll(branches), tuple(items(plan.output())))
+    attributes = tuple(items(plan.output()))
+    for attribute, *column in zip(attributes, *map(_scalars, branches), strict=True):
+        if all(map(_is_number, column)):
+            translator.numbered.add(id_of(attribute))
+    return Translated(UnionAll(branches), attributes)
+
+
+def _scalars(branch: Map) -> list[Scalar]:
+    return [scalar for _, scalar in branch.outputs]
+
+
+def _is_number(scalar: Scalar) -> bool:
+    """Does every row of a branch have the same number there?"""
+    return scalar.type == "int" and not scalar.references and not scalar.nullable
 
 
 def _constant(translator: Translator, plan: JavaObject) -> Translated:
@@ -390,7 +451,7 @@ def _cte_reference(translator: Translator, plan: JavaObject) -> Translated:
 
 def _same(translator: Translator, plan: JavaObject) -> Translated:
     """An order or a distribution of rows, which a bag does not have."""
-    return translator.translate(plan.child())
+    return translator.translate(child_of(plan))
 
 
 TRANSLATIONS: Mapping[str, Callable[[Translator, JavaObject], Translated]] = {

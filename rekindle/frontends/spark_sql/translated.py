@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rekindle.calculus.terms import Term
+from rekindle.calculus.walks import visited
 from rekindle.errors import UnsupportedError
-from rekindle.frontends.spark_sql.jvm import JavaObject, full_name, items, position, simple_name
+from rekindle.frontends.spark_sql.jvm import (
+    JavaObject,
+    children_of,
+    full_name,
+    items,
+    position,
+    simple_name,
+)
 
 NEXT = "see docs/reference.md for what can stand in a materialized view"
 
@@ -22,7 +29,7 @@ class Translated:
 
 def unsupported(words: str, *nodes: JavaObject) -> UnsupportedError:
     """The refusal of a construct, with its place in the query."""
-    found = [inner for node in nodes for e in _expressions(node) for inner in _inside(e)]
+    found = [i for node in nodes for e in _expressions(node) for i in visited(e, children_of)]
     joins = [node for node in nodes if simple_name(node) == "Join"]
     where = position(*joins, *found, *nodes)
     return UnsupportedError(
@@ -35,9 +42,3 @@ def unsupported(words: str, *nodes: JavaObject) -> UnsupportedError:
 def _expressions(node: JavaObject) -> list[JavaObject]:
     is_plan = ".plans." in full_name(node)
     return items(node.expressions()) if is_plan else items(node.children())
-
-
-def _inside(expression: JavaObject) -> Iterator[JavaObject]:
-    yield expression
-    for child in items(expression.children()):
-        yield from _inside(child)

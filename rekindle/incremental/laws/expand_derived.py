@@ -6,7 +6,7 @@ The definition names its inputs as often as it likes; in the circuit each stays 
 from __future__ import annotations
 
 from rekindle.calculus.derived import LEFT, RIGHT, definition
-from rekindle.calculus.terms import Linearity, Source, Term
+from rekindle.calculus.terms import Linearity, Source, Term, bare
 from rekindle.incremental.stream import Apply, Stream
 from rekindle.incremental.traversal import transform
 
@@ -20,12 +20,14 @@ def _expand(node: Stream) -> Stream:
     if not isinstance(node, Apply) or node.operator.linearity is not Linearity.DERIVED:
         return node
     given = dict(zip((LEFT, RIGHT), node.inputs, strict=False))
-    return expand_derived(_lifted(definition(node.operator), given))
+    return _lifted(definition(node.operator), given)
 
 
 def _lifted(term: Term, given: dict[str, Stream]) -> Stream:
+    """A definition over its inputs, which are expanded already; it is of constant depth."""
     if isinstance(term, Source):
         return given[term.name]
     if not term.children:
         raise AssertionError("a definition has no leaves of its own")
-    return Apply(term, tuple(_lifted(child, given) for child in term.children))
+    inputs = tuple(_lifted(child, given) for child in term.children)
+    return _expand(Apply(bare(term), inputs))

@@ -7,6 +7,7 @@ bag too, whatever it was made from: distinct(a − b) is positive although a −
 from __future__ import annotations
 
 from rekindle.calculus.terms import Positivity, Term
+from rekindle.calculus.walks import visited
 from rekindle.rewrite.analyses.setness import is_set
 
 
@@ -19,6 +20,11 @@ def is_positive(term: Term) -> bool:
     >>> is_positive(t), is_positive(Negate(t)), is_positive(Distinct(Negate(t)))
     (True, False, True)
     """
-    return is_set(term) or (
-        term.positivity is Positivity.POSITIVE and all(map(is_positive, term.children))
+    return all(
+        node.positivity is Positivity.POSITIVE or is_set(node) for node in visited(term, _inputs)
     )
+
+
+def _inputs(term: Term) -> tuple[Term, ...]:
+    """The inputs that must be bags for the term to be one."""
+    return () if is_set(term) else term.children

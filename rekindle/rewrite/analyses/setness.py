@@ -18,6 +18,7 @@ from rekindle.calculus.terms import (
     Term,
     Triggered,
 )
+from rekindle.calculus.walks import visited
 
 
 def is_set(term: Term) -> bool:
@@ -29,14 +30,28 @@ def is_set(term: Term) -> bool:
     >>> is_set(t), is_set(Distinct(t))
     (False, True)
     """
+    return all(_is_set(node) is not False for node in visited(term, _inputs))
+
+
+def _is_set(term: Term) -> bool | None:
+    """Does the operator give a set whatever its inputs are, never for certain, or if they are?"""
     match term:
         case Distinct() | Aggregate() | PerGroup(body=Measures()):
             return True
-        case SemiJoin():
-            return is_set(term.left)
-        case Triggered():
-            return is_set(term.meaning)
-        case Filter() | Join():
-            return all(map(is_set, term.children))
+        case SemiJoin() | Triggered() | Filter() | Join():
+            return None
         case _:
             return False
+
+
+def _inputs(term: Term) -> tuple[Term, ...]:
+    """The inputs that must be sets for the term to be one."""
+    match term:
+        case SemiJoin():
+            return (term.left,)
+        case Triggered():
+            return (term.meaning,)
+        case Filter() | Join():
+            return term.children
+        case _:
+            return ()

@@ -19,8 +19,9 @@ from rekindle.calculus.terms import (
     Map,
     Term,
     UnionAll,
-    with_children,
+    over,
 )
+from rekindle.calculus.walks import fold
 from rekindle.rewrite.analyses.positivity import is_positive
 
 
@@ -35,19 +36,28 @@ def drop_inner_distincts(term: Term) -> Term:
     """
     match term:
         case Distinct(child):
-            return Distinct(_with_any_weights(child))
+            return over(term, (_with_any_weights(child),))
         case _:
             return term
 
 
 def _with_any_weights(term: Term) -> Term:
     """A term with the same rows of positive weight."""
+    return fold(term, _looked_through, _without_distinct)
+
+
+def _looked_through(term: Term) -> tuple[Term, ...]:
+    """The inputs of a term of which it only matters which rows they have."""
     match term:
-        case Distinct(child) if is_positive(child):
-            return _with_any_weights(child)
-        case Filter() | Map() | FlatMap() | UnionAll() | Join() if all(
+        case Distinct() | Filter() | Map() | FlatMap() | UnionAll() | Join() if all(
             map(is_positive, term.children)
         ):
-            return with_children(term, tuple(map(_with_any_weights, term.children)))
+            return term.children
         case _:
-            return term
+            return ()
+
+
+def _without_distinct(term: Term, inputs: tuple[Term, ...]) -> Term:
+    if not inputs:
+        return term
+    return inputs[0] if isinstance(term, Distinct) else over(term, inputs)
