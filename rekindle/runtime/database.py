@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -29,6 +30,7 @@ from rekindle.errors import (
 )
 from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
+from rekindle.frontends.spark_sql.commands import command
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.check import CheckReport, compare
@@ -108,7 +110,7 @@ class Database:
                 self._catalyst,
                 self._engine.table_node,
                 self._query,
-                lambda plan: resolve(self._catalyst, plan, self._leaves.plans),
+                lambda plan: command(self._catalyst, plan, self._leaves.plans),
                 self._rows_of_keys,
             )
             self._sql = SqlFace(
@@ -578,7 +580,13 @@ class Database:
                 self._restore()
         return self._engine
 
-    def _query(self, plan: JavaObject, frame: DataFrame | None, node: Table | None) -> DataFrame:
+    def _query(
+        self,
+        plan: JavaObject,
+        frame: DataFrame | None,
+        node: Table | None,
+        resolve: Callable[..., Any] = resolve,
+    ) -> Any:
         """An unresolved plan over current contents; `frame` may stand for the table `node`."""
         scope = {}
         for name in mentioned(plan, self._leaves.plans):

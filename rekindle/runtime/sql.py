@@ -13,7 +13,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 from rekindle.errors import DefinitionError, StatementError, did_you_mean
 from rekindle.frontends.spark_sql.analyse import parse
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
-from rekindle.runtime.dml import Statements
+from rekindle.runtime.clauses import check_create
+from rekindle.runtime.dml import Statements, changes_of
 from rekindle.runtime.engine import table_node
 from rekindle.runtime.factorised import LISTING
 from rekindle.runtime.lengths import declared_type
@@ -55,17 +56,13 @@ class SqlFace:
                 self._database.datalog(program.text)
                 return self._epoch()
         plan = parse(self._catalyst, statement)
+        if changes_of(plan):
+            return self._change(self._statements.run, plan)
         match simple_name(plan):
             case "CreateTable":
                 return self._create_table(plan)
-            case "InsertIntoStatement":
-                return self._change(self._statements.insert, plan)
-            case "DeleteFromTable":
-                return self._change(self._statements.delete, plan)
-            case "UpdateTable":
-                return self._change(self._statements.update, plan)
-            case "MergeIntoTable":
-                return self._change(self._statements.merge, plan)
+            case "TruncateTable":
+                return self._change(self._statements.truncate, plan)
             case "AddColumns":
                 return self._add_columns(plan)
             case "ShowTables":
@@ -121,11 +118,7 @@ class SqlFace:
         name = str(items(plan.name().nameParts())[-1])
         if plan.ignoreIfExists() and self._state().knows(name):
             return self._epoch()
-        if option(plan.tableSpec().provider()) is not None or items(plan.partitioning()):
-            raise DefinitionError(
-                f"table '{name}' cannot be given USING or PARTITIONED BY",
-                detail="a table of Rekindle has its own storage",
-            )
+        check_create(plan, name)
         struct = StructType.fromJson(json.loads(plan.tableSchema().json()))
         for column in items(plan.columns()):
             if option(column.generationExpression()) or option(column.identityColumnSpec()):

@@ -12,15 +12,24 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from rekindle.errors import StatementError, UndeterminedError, UnknownNameError, unknown_name
+from rekindle.errors import (
+    EvaluationError,
+    RekindleError,
+    RowError,
+    StatementError,
+    UndeterminedError,
+    UnknownNameError,
+    unknown_name,
+)
 from rekindle.frontends.names import QUOTED, unquoted
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 
@@ -90,12 +99,8 @@ class Leaves:
 
 def parse(catalyst: Catalyst, text: str) -> JavaObject:
     """The unresolved plan of one SQL statement."""
-    try:
+    with resolving(()):
         return catalyst.session.sessionState().sqlParser().parsePlan(text)
-    except ParseException as error:
-        raise StatementError(
-            "the statement cannot be parsed", detail=str(error).strip(), hint="see the position"
-        ) from error
 
 
 def resolve(
@@ -108,28 +113,65 @@ def resolve(
 
     `known` are the names an error should offer; those of `scope` when left out.
     """
+    with resolving(list(known) or list(scope)):
+        return catalyst.dataframe(scoped(catalyst, plan, scope))
+
+
+def scoped(catalyst: Catalyst, plan: JavaObject, scope: Mapping[str, JavaObject]) -> JavaObject:
+    """An unresolved plan as if its text began with WITH and the names of `scope`."""
     alias = catalyst.module("org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias")
     relations = [
         catalyst.jvm.scala.Tuple3(name, alias.apply(name, leaf), catalyst.none())
         for name, leaf in scope.items()
     ]
-    scoped = catalyst.plan("UnresolvedWith")(plan, catalyst.seq(relations), False)
+    return catalyst.plan("UnresolvedWith")(plan, catalyst.seq(relations), False)
+
+
+@contextmanager
+def resolving(known: Iterable[str]) -> Iterator[None]:
+    """What Catalyst raises in the block is raised as an error of ours, which offers `known`."""
     try:
-        return catalyst.dataframe(scoped)
-    except AnalysisException as error:
-        raise _explain(error, list(known) or list(scope)) from error
-    except Py4JJavaError as error:
+        yield
+    except ParseException as error:
         raise StatementError(
-            "the query cannot be resolved", detail=str(error.java_exception.getMessage())
+            "the statement cannot be parsed", detail=str(error).strip(), hint="see the position"
         ) from error
+    except AnalysisException as error:
+        raise _explain(error, known) from error
+    except PySparkException as error:
+        # Constants are computed while a plan is read: 1/0 fails here.
+        raise EvaluationError(
+            "a constant of the statement cannot be computed; nothing was applied",
+            detail=_said(str(error)),
+        ) from error
+    except Py4JJavaError as error:
+        raise _inside(error) from error
 
 
-def _explain(error: AnalysisException, known: Iterable[str]) -> Exception:
+def _inside(error: Py4JJavaError) -> StatementError:
+    """The error for a fault inside Catalyst that has no condition."""
+    said = str(error.java_exception.toString())
+    if "StackOverflowError" in said:
+        return StatementError(
+            "the statement is nested too deeply for Spark to read",
+            hint="split it, or give the driver a larger stack (-Xss)",
+        )
+    return StatementError("the query cannot be resolved", detail=_said(said))
+
+
+def _said(text: str) -> str:
+    """What Spark said, without its code of the state and its stack."""
+    return re.split(r"\s*SQLSTATE|\n\s*at |\n\nJVM", text)[0].strip().rstrip(";")
+
+
+def _explain(error: AnalysisException, known: Iterable[str]) -> RekindleError:
     condition = error.getCondition() or ""
     message = str(error).split("SQLSTATE")[0].strip().rstrip(";")
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         parameters: Any = error.getMessageParameters() or {}
         return _unknown(str(parameters.get("relationName", "")), list(known))
+    if condition.startswith("INCOMPATIBLE_DATA_FOR_TABLE"):
+        return RowError("a value does not fit its column", detail=message, hint="CAST the value")
     return StatementError("the query cannot be resolved", detail=message)
 
 
