@@ -5,6 +5,9 @@ A clause is honoured or it is an error; nothing that a user wrote is passed over
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from rekindle.errors import DefinitionError, StatementError
 from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.jvm import JavaObject, items, option, simple_name
@@ -73,6 +76,18 @@ def _evolution(verb: str, table: str) -> StatementError:
         f"{verb} WITH SCHEMA EVOLUTION INTO {table} is not supported",
         hint=f"ALTER TABLE {table} ADD COLUMN ... first",
     )
+
+
+def listed(show: JavaObject, names: Sequence[str]) -> list[str]:
+    """The names that SHOW TABLES or SHOW VIEWS asks for: all, or those LIKE a pattern."""
+    if simple_name(show.namespace()) != "CurrentNamespace":
+        raise StatementError("tables and views are in no schema", hint="leave out IN or FROM")
+    pattern = option(show.pattern())
+    if pattern is None:
+        return list(names)
+    parts = [re.escape(each.strip()).replace(r"\*", ".*") for each in str(pattern).split("|")]
+    wanted = re.compile("|".join(parts), re.IGNORECASE)
+    return [name for name in names if wanted.fullmatch(name)]
 
 
 def check_create(create: JavaObject, name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
@@ -31,6 +31,18 @@ class Wanted:
     incremental: Incremental
     policy: str | None
     factorised: bool
+    comment: str | None = None
+
+    def said(self, definition: Definition) -> dict[str, str]:
+        """What is kept of the user's words beside the query."""
+        given = {
+            "comment": self.comment,
+            "policy": self.policy,
+            "incremental": None if self.incremental is Incremental.PREFERRED else "required",
+            "representation": "factorised" if self.factorised else None,
+            "agca": definition.text if isinstance(definition, Agca) else None,
+        }
+        return {name: word for name, word in given.items() if word is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,7 @@ class Creating:
         if wanted.policy == Policy.FACTORED.value:
             return self._create_fed(name, definition, wanted)
         entry, term = self._define(name, definition, wanted.policy)
+        entry = replace(entry, said=wanted.said(definition))
         if not wanted.factorised:
             self.engine.create_views([(entry, term)], wanted.incremental)
             return entry
@@ -76,6 +89,7 @@ class Creating:
                 f"the new definition of view '{old.name}' reads the view itself",
                 hint="write its query in its place, or define it by WITH RECURSIVE or Datalog",
             )
+        entry = replace(entry, said=wanted.said(definition))
         self.engine.create_views([(entry, term)], wanted.incremental)
         return entry
 
@@ -122,6 +136,7 @@ class Creating:
         try:
             rows = self.feeding.initial(name, self.engine.table_node, self.engine.rows_of)
             entry = self.definitions.stored_over(entry, view.term, Policy.FACTORED)
+            entry = replace(entry, said=wanted.said(definition))
             self.engine.create_views([(entry, view.term)], feeds=[(feed, rows)])
         except BaseException:
             self.feeding.remove(name)

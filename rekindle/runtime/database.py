@@ -32,11 +32,13 @@ from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.commands import command
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
+from rekindle.frontends.spark_sql.parameters import Arguments
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.check import CheckReport, compare
 from rekindle.runtime.contents import RESERVED, Contents
 from rekindle.runtime.creating import Creating, Definition, Wanted
 from rekindle.runtime.datalog import Datalog
+from rekindle.runtime.definition_text import definition_text
 from rekindle.runtime.definitions import Definitions, mentioned
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep, table_node
@@ -146,15 +148,23 @@ class Database:
 
     # ---- statements ------------------------------------------------------------------------
 
-    def sql(self, statement: str) -> DataFrame:
-        """Run one SQL statement; gives its rows, or the epoch that it made."""
+    def sql(self, statement: str, args: Arguments | None = None) -> DataFrame:
+        """Run one SQL statement; gives its rows, or the epoch that it made.
+
+        `args` has the values of its parameters: a dict for `:name`, a list for `?`.
+        """
         self._refreshed()
-        return self._sql.run(statement.rstrip().rstrip(";"))
+        return self._sql.run(statement, args)
 
     # ---- definitions -----------------------------------------------------------------------
 
     def create_table(
-        self, name: str, schema: T.StructType | str, primary_key: Sequence[str] = ()
+        self,
+        name: str,
+        schema: T.StructType | str,
+        primary_key: Sequence[str] = (),
+        *,
+        comment: str | None = None,
     ) -> None:
         """Create a table; `schema` is a Spark schema or its DDL text."""
         self._check_writable()
@@ -171,6 +181,8 @@ class Database:
         for field in (struct.fields[i] for i in key):
             check_key(field.dataType, field.name)
         entry = self._table_entry(name, struct, key)
+        if comment is not None:
+            entry = replace(entry, comments={**entry.comments, "": comment})
         self._engine.create_table(entry)
         self._leaves.add(name, self._declared(entry))
 
@@ -201,7 +213,10 @@ class Database:
             check_enabled(self.spark, type_, field.name)
             fields.append(T.StructField(field.name, type_, field.nullable and i not in key))
         table = Table(name, schema_of(T.StructType(fields)), key, secrets.token_hex(8))
-        return TableEntry(name, table.schema, key, table.incarnation, table.id, 0, declared)
+        said = {f.name: f.metadata["comment"] for f in struct.fields if "comment" in f.metadata}
+        return TableEntry(
+            name, table.schema, key, table.incarnation, table.id, 0, declared, comments=said
+        )
 
     def add_columns(self, name: str, columns: T.StructType | str) -> None:
         """Give a table more columns, which are NULL in the rows that it has.
@@ -227,7 +242,12 @@ class Database:
                 )
         struct = T.StructType([*struct_of(old.schema).fields, *added.fields])
         entry = self._table_entry(old.name, struct, old.key)
-        entry = replace(entry, created=old.created, declared={**old.declared, **entry.declared})
+        entry = replace(
+            entry,
+            created=old.created,
+            declared={**old.declared, **entry.declared},
+            comments={**old.comments, **entry.comments},
+        )
         self._engine.add_columns(old, entry)
         self._leaves.remove(old.name)
         self._leaves.add(old.name, self._declared(entry))
@@ -240,6 +260,7 @@ class Database:
         incremental: str = "preferred",
         policy: str | None = None,
         representation: str = LISTING,
+        comment: str | None = None,
     ) -> None:
         """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it.
 
@@ -253,7 +274,7 @@ class Database:
         and never listed; `db.factorised(name)` counts and enumerates it.
         """
         self._check_writable()
-        wanted = Wanted(_incremental(incremental), policy, is_factorised(representation))
+        wanted = Wanted(_incremental(incremental), policy, is_factorised(representation), comment)
         entry = self._creating.create(name, definition, wanted)
         self._leaves.add(name, struct_of(entry.schema))
 
@@ -320,6 +341,7 @@ class Database:
         self._check_writable()
         reader = Datalog(self._definitions, self._creating.columns, self._has_function)
         found = reader.read(program, iterations)
+        found = [(replace(entry, said={"datalog": program}), term) for entry, term in found]
         self._engine.create_views(found)
         for entry, _ in found:
             self._leaves.add(entry.name, struct_of(entry.schema))
@@ -336,6 +358,7 @@ class Database:
         incremental: str = "preferred",
         policy: str | None = None,
         representation: str = LISTING,
+        comment: str | None = None,
     ) -> None:
         """Give a view that no other view reads a new definition, in one epoch.
 
@@ -344,7 +367,7 @@ class Database:
         self._check_writable()
         old = self._unread(name, ViewEntry, "given another definition")
         assert isinstance(old, ViewEntry)
-        wanted = Wanted(_incremental(incremental), policy, is_factorised(representation))
+        wanted = Wanted(_incremental(incremental), policy, is_factorised(representation), comment)
         entry = self._creating.replace(old, definition, wanted)
         self._leaves.remove(old.name)
         self._leaves.add(old.name, struct_of(entry.schema))
@@ -447,6 +470,13 @@ class Database:
                 hint="create it with OPTIONS (representation = 'factorised')",
             )
         return Factorised(entry, lambda: self._refreshed().state, self._engine.store)
+
+    def definition(self, name: str) -> str:
+        """What a table or view was defined by: SQL text, or a text that says what it is."""
+        engine = self._refreshed()
+        entry = engine.state.entry(name)
+        sources = engine.sources_of(entry.name) if isinstance(entry, ViewEntry) else ()
+        return definition_text(entry, sources)
 
     def explain(self, name: str) -> Explanation:
         """How a view is kept: its nodes, their strategies, their state and their last step."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -48,7 +48,11 @@ class Contents(Protocol):
     """What an unresolved plan becomes over current contents; a frame may stand for the table."""
 
     def __call__(
-        self, plan: JavaObject, frame: DataFrame | None, node: Table | None, resolve: object = ...
+        self,
+        plan: JavaObject,
+        frame: DataFrame | None,
+        node: Table | None,
+        resolve: Callable[..., Any] = ...,
     ) -> JavaObject: ...
 
 
@@ -160,7 +164,7 @@ class Statements:
                 detail=f"the columns are {', '.join(node.schema.names[i] for i in positions)}",
                 hint="give a value, or NULL, for every column",
             )
-        fit = self.encode_by_name if by_name else self.encode
+        fit = self._encode_names if by_name else self.encode
         added = Change(node, fit(rows, node, positions), 1)
         if not plan.overwrite():
             return [added]
@@ -192,23 +196,24 @@ class Statements:
         fitted = fitting(self._catalyst, node.name, [(f.name, f.type) for f in fields], rows)
         return self._stored(fitted, node, positions)
 
-    def encode_by_name(
-        self, rows: DataFrame, node: Table, positions: Sequence[int] = ()
-    ) -> DataFrame:
-        """A frame whose columns, and the fields of structs in them, have the table's names."""
-        missing = {n.lower() for n in node.schema.names} - {n.lower() for n in rows.columns}
-        if missing and not positions:
+    def encode_by_name(self, frame: DataFrame, node: Table) -> DataFrame:
+        """A user's DataFrame whose columns, and the fields of structs in them, have the names."""
+        missing = {n.lower() for n in node.schema.names} - {n.lower() for n in frame.columns}
+        if missing:
             raise RowError(
                 f"the DataFrame for '{node.name}' lacks the columns {', '.join(sorted(missing))}",
-                detail=f"it has {', '.join(rows.columns)}; the table has "
+                detail=f"it has {', '.join(frame.columns)}; the table has "
                 f"{', '.join(node.schema.names)}",
             )
-        positions = positions or self._positions(node, rows.columns)
-        if len(set(positions)) < len(positions):
+        positions = self._positions(node, frame.columns)
+        if len(positions) > len(node.schema):
             raise RowError(
                 f"the DataFrame for '{node.name}' has a column twice",
-                detail=f"it has {', '.join(rows.columns)}",
+                detail=f"it has {', '.join(frame.columns)}",
             )
+        return self._encode_names(frame, node, positions)
+
+    def _encode_names(self, rows: DataFrame, node: Table, positions: Sequence[int]) -> DataFrame:
         self._check_assignable(rows, node, positions)
         fields = [node.schema.fields[i] for i in positions]
         fitted = fitting_names(self._catalyst, node.name, [(f.name, f.type) for f in fields], rows)
@@ -343,9 +348,7 @@ class Statements:
         if removing:
             # A row that several source rows match is deleted once.
             gone = rows.where(F.col(ACTION).isin(removing)).dropDuplicates([ROW])
-            found.append(
-                Change(node, self._stored(gone.select(*_old(node)), node, _all(node)), -1)
-            )
+            found.append(Change(node, self._stored(gone.select(*_old(node)), node, _all(node)), -1))
         if adding:
             came = rows.where(F.col(ACTION).isin(adding)).select(*_new(node))
             found.append(Change(node, self._stored(came, node, _all(node)), 1))

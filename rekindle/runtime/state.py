@@ -39,6 +39,8 @@ class TableEntry:
     declared: Mapping[int, str] = field(default_factory=dict)
     part_of: str | None = None
     """The view that the table feeds, which keeps no rows then and is not shown."""
+    comments: Mapping[str, str] = field(default_factory=dict)
+    """What was said of columns, by their names, and of the table, by no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class ViewEntry:
     model: ModelSpec | None = None
     factorisation: Factorisation | None = None
     part_of: str | None = None
+    said: Mapping[str, str] = field(default_factory=dict)
+    """What the user said beside the query: options, a comment, the text in another language."""
 
 
 Entry = TableEntry | ViewEntry
@@ -205,6 +209,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "declared": sorted(entry.declared.items()),
                 "created": entry.created,
                 "part_of": entry.part_of,
+                **({"comments": dict(entry.comments)} if entry.comments else {}),
             }
         case ViewEntry():
             return {
@@ -223,6 +228,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 if entry.factorisation is None
                 else entry.factorisation.to_json(),
                 "part_of": entry.part_of,
+                **({"said": dict(entry.said)} if entry.said else {}),
             }
 
 
@@ -249,6 +255,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
             # Early databases do not say when; 0 refuses no epoch.
             created=data.get("created", 0),
             part_of=data.get("part_of"),
+            comments=data.get("comments", {}),
         )
     return ViewEntry(
         name=data["name"],
@@ -265,6 +272,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         model=ModelSpec.from_json(data.get("model")),
         factorisation=Factorisation.from_json(data.get("factorisation")),
         part_of=data.get("part_of"),
+        said=data.get("said", {}),
     )
 
 

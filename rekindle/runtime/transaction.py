@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -24,6 +26,7 @@ from rekindle.runtime.keys import keys_of
 from rekindle.runtime.lengths import fitted
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
 from rekindle.runtime.stepping import TableChange
+from rekindle.spark.failures import spark_error
 from rekindle.spark.frames import of_table
 from rekindle.spark.frames import to_arrow as collect_arrow
 from rekindle.spark.inline import is_arranged
@@ -289,7 +292,10 @@ def _are_distinct(keys: pa.Table) -> bool:
 
 def _estimate(frame: DataFrame) -> int | None:
     """Rows of a frame by the optimiser's guess; None where it has no idea."""
-    statistics = frame._jdf.queryExecution().optimizedPlan().stats()
+    try:
+        statistics = frame._jdf.queryExecution().optimizedPlan().stats()
+    except (Py4JJavaError, PySparkException) as error:  # Constants are computed here.
+        raise spark_error(error) from error
     known = statistics.rowCount()
     if known.isDefined():
         return int(str(known.get()))

@@ -166,7 +166,7 @@ def _said(text: str) -> str:
 
 def _explain(error: AnalysisException, known: Iterable[str]) -> RekindleError:
     condition = error.getCondition() or ""
-    message = str(error).split("SQLSTATE")[0].strip().rstrip(";")
+    message = str(error).split("SQLSTATE")[0].strip().rstrip(";").replace(" for the table ``", "")
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         parameters: Any = error.getMessageParameters() or {}
         return _unknown(str(parameters.get("relationName", "")), list(known))

@@ -40,9 +40,9 @@ def _replaced(catalyst: Catalyst, query: JavaObject, kind: str) -> JavaObject:
             return query
         null = catalyst.literal("NULL")
         made = [catalyst.seq(null if _is_default(v) else v for v in row) for row in rows]
-        return catalyst.class_(
-            "org.apache.spark.sql.catalyst.analysis.UnresolvedInlineTable"
-        )(query.names(), catalyst.seq(made))
+        return catalyst.class_("org.apache.spark.sql.catalyst.analysis.UnresolvedInlineTable")(
+            query.names(), catalyst.seq(made)
+        )
     if found == "Project" == kind:
         columns = items(query.projectList())
         if not any(map(_is_default, columns)):
