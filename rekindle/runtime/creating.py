@@ -12,6 +12,7 @@ from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.nodes import Table
 from rekindle.errors import DefinitionError, UnsupportedError, did_you_mean
 from rekindle.incremental.policies.choice import Policy
+from rekindle.runtime.arguments import optional_text, text
 from rekindle.runtime.choosing import Choosing
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine, Incremental
@@ -56,7 +57,7 @@ class Creating:
     def create(self, name: str, definition: Definition, wanted: Wanted) -> ViewEntry:
         """Create a view and fill it."""
         self.check_new(name)
-        if wanted.policy == Policy.FACTORED.value:
+        if optional_text("a policy", wanted.policy) == Policy.FACTORED.value:
             return self._create_fed(name, definition, wanted)
         entry, term = self._define(name, definition, wanted.policy)
         entry = replace(entry, said=wanted.said(definition))
@@ -71,6 +72,7 @@ class Creating:
 
     def replace(self, old: ViewEntry, definition: Definition, wanted: Wanted) -> ViewEntry:
         """Give a view another definition."""
+        optional_text("a policy", wanted.policy)
         if old.model is not None:
             raise DefinitionError(
                 f"'{old.name}' is a model, and no view can take its place",
@@ -105,11 +107,12 @@ class Creating:
 
     def check_new(self, name: str) -> None:
         """Raise unless the name is free."""
+        text("the name of a table or view", name)
         if self.engine.state.knows(name):
             raise DefinitionError(
                 f"'{name}' exists already", hint="drop it first, or choose another name"
             )
-        if "/" in name or not name:
+        if "/" in name or not name.isprintable() or not name.strip():
             raise DefinitionError(f"'{name}' is not a name for a table or view")
 
     def _create_fed(self, name: str, definition: Definition, wanted: Wanted) -> ViewEntry:

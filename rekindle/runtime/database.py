@@ -26,7 +26,6 @@ from rekindle.errors import (
     DefinitionError,
     StatementError,
     UnsupportedError,
-    unknown_name,
 )
 from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
@@ -34,6 +33,8 @@ from rekindle.frontends.spark_sql.commands import command
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.frontends.spark_sql.parameters import Arguments
 from rekindle.incremental.policies.choice import Policy
+from rekindle.runtime import arguments
+from rekindle.runtime.arguments import one_of, optional_text, text
 from rekindle.runtime.check import CheckReport, compare
 from rekindle.runtime.contents import RESERVED, Contents
 from rekindle.runtime.creating import Creating, Definition, Wanted
@@ -170,6 +171,8 @@ class Database:
         self._check_writable()
         self._creating.check_new(name)
         struct = _struct(f"table '{name}'", schema)
+        comment = optional_text("a comment", comment)
+        primary_key = arguments.names("the columns of a primary key", primary_key)
         names = [field.name.lower() for field in struct.fields]
         for column in primary_key:
             if column.lower() not in names:
@@ -274,6 +277,7 @@ class Database:
         and never listed; `db.factorised(name)` counts and enumerates it.
         """
         self._check_writable()
+        comment = optional_text("a comment", comment)
         wanted = Wanted(_incremental(incremental), policy, is_factorised(representation), comment)
         entry = self._creating.create(name, definition, wanted)
         self._leaves.add(name, struct_of(entry.schema))
@@ -301,6 +305,9 @@ class Database:
         """
         self._check_writable()
         self._creating.check_new(name)
+        label = optional_text("a label", label)
+        features = arguments.names("features", features)
+        categorical = arguments.names("categorical features", categorical)
         spec = model_spec(name, label, features, kind, penalty, degree, categorical)
         rows = self._rows_of(name, query)
         spec = with_categories(spec, rows.schema)
@@ -340,7 +347,8 @@ class Database:
         """
         self._check_writable()
         reader = Datalog(self._definitions, self._creating.columns, self._has_function)
-        found = reader.read(program, iterations)
+        program = text("a program", program)
+        found = reader.read(program, arguments.positive("a bound on iterations", iterations))
         found = [(replace(entry, said={"datalog": program}), term) for entry, term in found]
         self._engine.create_views(found)
         for entry, _ in found:
@@ -367,6 +375,7 @@ class Database:
         self._check_writable()
         old = self._unread(name, ViewEntry, "given another definition")
         assert isinstance(old, ViewEntry)
+        comment = optional_text("a comment", comment)
         wanted = Wanted(_incremental(incremental), policy, is_factorised(representation), comment)
         entry = self._creating.replace(old, definition, wanted)
         self._leaves.remove(old.name)
@@ -544,16 +553,14 @@ class Database:
 
     def place(self, placement: str | None) -> None:
         """Force where steps run, 'inline' or 'spark'; None lets each step decide."""
-        known = [each.value for each in Placement]
-        if placement is not None and placement not in known:
-            raise unknown_name("placement", placement, known)
+        if placement is not None:
+            one_of("placement", placement, [each.value for each in Placement])
         self._engine.placement = None if placement is None else Placement(placement)
 
     def take(self, course: str | None) -> None:
         """Force what steps do, 'followed' or 'rebuilt'; None lets each step decide."""
-        known = [each.value for each in Course]
-        if course is not None and course not in known:
-            raise unknown_name("course", course, known)
+        if course is not None:
+            one_of("course", course, [each.value for each in Course])
         self._engine.course = None if course is None else Course(course)
 
     # ---- the end ---------------------------------------------------------------------------
@@ -654,6 +661,8 @@ def _struct(what: str, schema: T.StructType | str) -> T.StructType:
         raise DefinitionError(
             f"{what} needs columns, not a value of the type {type(schema).__name__}", hint=hint
         )
+    if isinstance(schema, str):
+        text(f"the columns of {what}", schema)
     try:
         struct = T._parse_datatype_string(schema) if isinstance(schema, str) else schema
     except PySparkException as error:
@@ -668,10 +677,7 @@ def _struct(what: str, schema: T.StructType | str) -> T.StructType:
 
 
 def _incremental(word: str) -> Incremental:
-    known = [each.value for each in Incremental]
-    if word not in known:
-        raise unknown_name("value of incremental", word, known)
-    return Incremental(word)
+    return Incremental(one_of("value of incremental", word, [each.value for each in Incremental]))
 
 
 def _opened(log: CommitLog, store: Store) -> State:

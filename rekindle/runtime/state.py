@@ -98,7 +98,9 @@ class State:
 
     def entry(self, name: str) -> Entry:
         """The table or view of that name; names differ in more than case."""
-        found = self.entries.get(name) or self.entries.get(self._folded().get(name.lower(), ""))
+        found = None
+        if isinstance(name, str):
+            found = self.entries.get(name) or self.entries.get(self._folded().get(name.lower(), ""))
         if found is None:
             raise unknown_name("table or view", name, [each.name for each in self.shown])
         return found

@@ -84,11 +84,6 @@ def one_statement(text: object) -> str:
         raise StatementError(
             f"a statement is a text, not a {type(text).__name__}", hint='write db.sql("SELECT ...")'
         )
-    if not is_text(text):
-        raise StatementError(
-            "the statement has half of a character pair (a lone surrogate) in it",
-            detail=f"at position {next(i for i, c in enumerate(text) if not is_text(c))}",
-        )
     parts = split_script(text)
     if len(parts) > 1:
         raise StatementError(
@@ -97,15 +92,6 @@ def one_statement(text: object) -> str:
             hint="call db.sql for each",
         )
     return text.rstrip().rstrip(";")
-
-
-def is_text(text: str) -> bool:
-    """Whether a text can be written in UTF-8, as everything that is stored is."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def read_statement(text: str) -> CreateView | Drop | Program | ShowCreate | None:

@@ -30,7 +30,7 @@ from rekindle.errors import (
     UnknownNameError,
     unknown_name,
 )
-from rekindle.frontends.names import QUOTED, unquoted
+from rekindle.frontends.names import QUOTED, is_text, unquoted
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 
 VOLATILE = {
@@ -53,6 +53,11 @@ VOLATILE = {
     "Sample": "TABLESAMPLE",
 }
 """Constructs whose value is not a function of the tables, with the words a user writes."""
+
+
+_RELATION = re.compile(r"UnresolvedRelation \[([^\]\n]*)\], \[([^\]\n]*)\], ")
+_PRIVILEGES = "__required_write_privileges__"
+"""An option that Spark's parser itself puts on the table of a statement."""
 
 
 # PySpark prints every analysis error as a structured log line too; ours carry what it says.
@@ -99,8 +104,18 @@ class Leaves:
 
 def parse(catalyst: Catalyst, text: str) -> JavaObject:
     """The unresolved plan of one SQL statement."""
+    check_text(text)
     with resolving(()):
         return catalyst.session.sessionState().sqlParser().parsePlan(text)
+
+
+def check_text(text: str) -> None:
+    """Raise unless a statement can be sent to Spark."""
+    if not is_text(text):
+        raise StatementError(
+            "the statement has half of a character pair (a lone surrogate) in it",
+            detail=f"at position {next(i for i, c in enumerate(text) if not is_text(c))}",
+        )
 
 
 def resolve(
@@ -119,12 +134,25 @@ def resolve(
 
 def scoped(catalyst: Catalyst, plan: JavaObject, scope: Mapping[str, JavaObject]) -> JavaObject:
     """An unresolved plan as if its text began with WITH and the names of `scope`."""
+    _refuse_options(str(plan.toString()), scope)
     alias = catalyst.module("org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias")
     relations = [
         catalyst.jvm.scala.Tuple3(name, alias.apply(name, leaf), catalyst.none())
         for name, leaf in scope.items()
     ]
     return catalyst.plan("UnresolvedWith")(plan, catalyst.seq(relations), False)
+
+
+def _refuse_options(plan: str, scope: Mapping[str, JavaObject]) -> None:
+    """Raise where a plan has `name WITH (option = value)` of a table or view of the database."""
+    known = {name.lower() for name in scope}
+    for name, options in _RELATION.findall(plan):
+        given = [each for each in options.split(", ") if not each.startswith(_PRIVILEGES)]
+        if name.lower() in known and "=" in options and given:
+            raise StatementError(
+                f"'{name}' cannot be read WITH ({', '.join(given)})",
+                detail="a table or view of Rekindle has no options",
+            )
 
 
 @contextmanager

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from rekindle.errors import StatementError
-from rekindle.frontends.spark_sql.analyse import resolving
+from rekindle.frontends.spark_sql.analyse import check_text, resolving
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 
 Arguments: TypeAlias = Mapping[str, Any] | Sequence[Any]
@@ -24,6 +22,7 @@ _PARSER = "org.apache.spark.sql.catalyst.parser"
 
 def parse_with(catalyst: Catalyst, text: str, arguments: Arguments) -> JavaObject:
     """The unresolved plan of one SQL statement, with values in the place of its parameters."""
+    check_text(text)
     if isinstance(arguments, Mapping):
         wrong = [name for name in arguments if not isinstance(name, str) or not name]
         if wrong:
@@ -55,15 +54,19 @@ def _literal(catalyst: Catalyst, parameter: str, value: Any) -> JavaObject:
         )
         (column,) = items(folded.projectList())
         literal = column.child()
-    except (PySparkException, Py4JError, TypeError, ValueError, OverflowError) as error:
-        raise StatementError(
-            f"the parameter {parameter} cannot be the value {value!r}",
-            detail=str(error).strip().split("\n")[0],
-            hint="give a value that spark.sql(text, args) takes",
-        ) from error
+    except Exception as error:  # Whatever py4j and PySpark make of a value that is none.
+        raise _refused(parameter, value, error) from error
     if simple_name(literal) != "Literal":
         raise StatementError(
             f"the parameter {parameter} is not a constant",
             hint="give a Python value, or a column of literals such as create_map(lit(...), ...)",
         )
     return literal
+
+
+def _refused(parameter: str, value: Any, error: Exception) -> StatementError:
+    return StatementError(
+        f"the parameter {parameter} cannot be the value {value!r}",
+        detail=str(error).strip().split("\n")[0],
+        hint="give a value that spark.sql(text, args) takes",
+    )
