@@ -205,7 +205,7 @@ def _explain(error: AnalysisException, known: Iterable[str]) -> RekindleError:
 
 def _unknown(written: str, known: list[str]) -> UnknownNameError:
     """The error for a name as Spark writes it, each part between backticks."""
-    parts = [unquoted(part) for part in re.findall(QUOTED, written)]
+    parts = [unquoted(part) for part in re.findall(QUOTED, written)] or [""]
     error = unknown_name("table or view", ".".join(parts), known)
     meant = [name for name in known if name.lower() == parts[-1].lower()]
     if len(parts) > 1 and meant:
