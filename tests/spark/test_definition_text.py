@@ -94,9 +94,8 @@ def test_parameters(db: Database) -> None:
     assert found.collect() == [({"a": 1}, ":m")]
 
 
-@pytest.mark.parametrize(
-    ("text", "args", "word"),
-    [
+def test_parameters_that_are_refused(db: Database) -> None:
+    cases: list[tuple[str, Any, str]] = [
         ("SELECT :x", {"y": 1}, "unbound parameter: x"),
         ("SELECT ?", None, "unbound parameter"),
         ("SELECT ?, :x", [1], "not both"),
@@ -107,12 +106,11 @@ def test_parameters(db: Database) -> None:
         ("SELECT ?", "a", "a dict"),
         ("CREATE MATERIALIZED VIEW v AS SELECT :x AS x", {"x": 1}, "takes no parameters"),
         ("DATALOG p(1).", [1], "takes no parameters"),
-    ],
-)
-def test_parameters_that_are_refused(db: Database, text: str, args: Any, word: str) -> None:
-    with pytest.raises(StatementError) as caught:
-        db.sql(text, args)
-    assert word in str(caught.value)
+    ]
+    for text, args, word in cases:
+        with pytest.raises(StatementError) as caught:
+            db.sql(text, args)
+        assert word in str(caught.value)
     assert db.epoch == 0
 
 
