@@ -117,24 +117,25 @@ class PrerequisiteError(RekindleError):
 
 
 def unknown_name(
-    kind: str, name: str, available: Iterable[str], owner: str = ""
+    kind: str, name: object, available: Iterable[str], owner: str = ""
 ) -> UnknownNameError:
     """An `UnknownNameError` that lists the names there are and suggests the nearest."""
     names = sorted(available)
+    shown = f"'{name}'" if isinstance(name, str) else repr(name)
     return UnknownNameError(
-        f"unknown {kind} '{name}'" + (f" of '{owner}'" if owner else ""),
+        f"unknown {kind} {shown}" + (f" of '{owner}'" if owner else ""),
         detail=f"available: {', '.join(names) if names else 'none'}",
         hint=did_you_mean(name, names),
     )
 
 
-def did_you_mean(name: str, available: Iterable[str]) -> str:
+def did_you_mean(name: object, available: Iterable[str]) -> str:
     """A hint with the available name that is nearest to what was written, if one is near.
 
     >>> did_you_mean("view_treee", ["first_order", "view_tree"])
     "did you mean 'view_tree'?"
     """
-    nearest = get_close_matches(name, list(available), n=1)
+    nearest = get_close_matches(name, list(available), n=1) if isinstance(name, str) else []
     return f"did you mean '{nearest[0]}'?" if nearest else ""
 
 

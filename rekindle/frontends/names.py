@@ -6,6 +6,19 @@ QUOTED = "`(?:[^`]|``)+`"
 """The pattern of a quoted name."""
 
 
+def is_text(text: str) -> bool:
+    """Whether a text can be written in UTF-8, as everything is that is stored or sent to Spark.
+
+    >>> is_text("é"), is_text("\ud800")
+    (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def quoted(name: str) -> str:
     """The name between backticks, also where a query reads a column's name as text.
 

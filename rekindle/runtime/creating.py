@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
@@ -13,6 +13,7 @@ from rekindle.circuit.nodes import Table
 from rekindle.errors import DefinitionError, UnsupportedError, did_you_mean
 from rekindle.frontends.spark_sql.depth import not_too_deep
 from rekindle.incremental.policies.choice import Policy
+from rekindle.runtime.arguments import optional_text, text
 from rekindle.runtime.choosing import Choosing
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine, Incremental
@@ -32,6 +33,18 @@ class Wanted:
     incremental: Incremental
     policy: str | None
     factorised: bool
+    comment: str | None = None
+
+    def said(self, definition: Definition) -> dict[str, str]:
+        """What is kept of the user's words beside the query."""
+        given = {
+            "comment": self.comment,
+            "policy": self.policy,
+            "incremental": None if self.incremental is Incremental.PREFERRED else "required",
+            "representation": "factorised" if self.factorised else None,
+            "agca": definition.text if isinstance(definition, Agca) else None,
+        }
+        return {name: word for name, word in given.items() if word is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +62,10 @@ class Creating:
             return self._create(name, definition, wanted)
 
     def _create(self, name: str, definition: Definition, wanted: Wanted) -> ViewEntry:
-        if wanted.policy == Policy.FACTORED.value:
+        if optional_text("a policy", wanted.policy) == Policy.FACTORED.value:
             return self._create_fed(name, definition, wanted)
         entry, term = self._define(name, definition, wanted.policy)
+        entry = replace(entry, said=wanted.said(definition))
         if not wanted.factorised:
             self.engine.create_views([(entry, term)], wanted.incremental)
             return entry
@@ -63,6 +77,7 @@ class Creating:
 
     def replace(self, old: ViewEntry, definition: Definition, wanted: Wanted) -> ViewEntry:
         """Give a view another definition."""
+        optional_text("a policy", wanted.policy)
         if old.model is not None:
             raise DefinitionError(
                 f"'{old.name}' is a model, and no view can take its place",
@@ -82,6 +97,7 @@ class Creating:
                 f"the new definition of view '{old.name}' reads the view itself",
                 hint="write its query in its place, or define it by WITH RECURSIVE or Datalog",
             )
+        entry = replace(entry, said=wanted.said(definition))
         self.engine.create_views([(entry, term)], wanted.incremental)
         return entry
 
@@ -97,11 +113,12 @@ class Creating:
 
     def check_new(self, name: str) -> None:
         """Raise unless the name is free."""
+        text("the name of a table or view", name)
         if self.engine.state.knows(name):
             raise DefinitionError(
                 f"'{name}' exists already", hint="drop it first, or choose another name"
             )
-        if "/" in name or not name:
+        if "/" in name or not name.isprintable() or not name.strip():
             raise DefinitionError(f"'{name}' is not a name for a table or view")
 
     def _create_fed(self, name: str, definition: Definition, wanted: Wanted) -> ViewEntry:
@@ -128,6 +145,7 @@ class Creating:
         try:
             rows = self.feeding.initial(name, self.engine.table_node, self.engine.rows_of)
             entry = self.definitions.stored_over(entry, view.term, Policy.FACTORED)
+            entry = replace(entry, said=wanted.said(definition))
             self.engine.create_views([(entry, view.term)], feeds=[(feed, rows)])
         except BaseException:
             self.feeding.remove(name)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from types import TracebackType
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -27,18 +27,22 @@ from rekindle.errors import (
     DefinitionError,
     StatementError,
     UnsupportedError,
-    unknown_name,
 )
 from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
+from rekindle.frontends.spark_sql.commands import command
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
+from rekindle.frontends.spark_sql.parameters import Arguments
 from rekindle.incremental.policies.choice import Policy
 from rekindle.redaction import without_secrets
+from rekindle.runtime import arguments
+from rekindle.runtime.arguments import one_of, optional_text, text
 from rekindle.runtime.backup import Backup, backup
 from rekindle.runtime.check import CheckReport, compare
 from rekindle.runtime.contents import RESERVED, Contents
 from rekindle.runtime.creating import Creating, Definition, Wanted
 from rekindle.runtime.datalog import Datalog
+from rekindle.runtime.definition_text import definition_text
 from rekindle.runtime.definitions import Definitions, mentioned
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep, altered, table_node
@@ -146,7 +150,7 @@ class Database:
                 self._catalyst,
                 self._engine.table_node,
                 self._query,
-                lambda plan: resolve(self._catalyst, plan, self._leaves.plans),
+                lambda plan: command(self._catalyst, plan, self._leaves.plans),
                 self._rows_of_keys,
             )
             self._sql = SqlFace(
@@ -183,21 +187,31 @@ class Database:
 
     # ---- statements ------------------------------------------------------------------------
 
-    def sql(self, statement: str) -> DataFrame:
-        """Run one SQL statement; gives its rows, or the epoch that it made."""
+    def sql(self, statement: str, args: Arguments | None = None) -> DataFrame:
+        """Run one SQL statement; gives its rows, or the epoch that it made.
+
+        `args` has the values of its parameters: a dict for `:name`, a list for `?`.
+        """
         self._refreshed()
-        return self._sql.run(statement.rstrip().rstrip(";"))
+        return self._sql.run(statement, args)
 
     # ---- definitions -----------------------------------------------------------------------
 
     @_alone
     def create_table(
-        self, name: str, schema: T.StructType | str, primary_key: Sequence[str] = ()
+        self,
+        name: str,
+        schema: T.StructType | str,
+        primary_key: Sequence[str] = (),
+        *,
+        comment: str | None = None,
     ) -> None:
         """Create a table; `schema` is a Spark schema or its DDL text."""
         self._check_writable()
         self._creating.check_new(name)
         struct = _struct(f"table '{name}'", schema)
+        comment = optional_text("a comment", comment)
+        primary_key = arguments.names("the columns of a primary key", primary_key)
         names = [field.name.lower() for field in struct.fields]
         for column in primary_key:
             if column.lower() not in names:
@@ -209,6 +223,8 @@ class Database:
         for field in (struct.fields[i] for i in key):
             check_key(field.dataType, field.name)
         entry = self._table_entry(name, struct, key)
+        if comment is not None:
+            entry = replace(entry, comments={**entry.comments, "": comment})
         self._engine.create_table(entry)
         self._leaves.add(name, self._declared(entry))
 
@@ -239,7 +255,10 @@ class Database:
             check_enabled(self.spark, type_, field.name)
             fields.append(T.StructField(field.name, type_, field.nullable and i not in key))
         table = Table(name, schema_of(T.StructType(fields)), key, secrets.token_hex(8))
-        return TableEntry(name, table.schema, key, table.incarnation, table.id, 0, declared)
+        said = {f.name: f.metadata["comment"] for f in struct.fields if "comment" in f.metadata}
+        return TableEntry(
+            name, table.schema, key, table.incarnation, table.id, 0, declared, comments=said
+        )
 
     @_alone
     def add_columns(self, name: str, columns: T.StructType | str) -> None:
@@ -266,7 +285,12 @@ class Database:
                 )
         struct = T.StructType([*struct_of(old.schema).fields, *added.fields])
         entry = self._table_entry(old.name, struct, old.key)
-        entry = replace(entry, created=old.created, declared={**old.declared, **entry.declared})
+        entry = replace(
+            entry,
+            created=old.created,
+            declared={**old.declared, **entry.declared},
+            comments={**old.comments, **entry.comments},
+        )
         self._engine.add_columns(old, entry)
         self._leaves.remove(old.name)
         self._leaves.add(old.name, self._declared(entry))
@@ -280,6 +304,7 @@ class Database:
         incremental: str = "preferred",
         policy: str | None = None,
         representation: str = LISTING,
+        comment: str | None = None,
     ) -> None:
         """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it.
 
@@ -293,7 +318,8 @@ class Database:
         and never listed; `db.factorised(name)` counts and enumerates it.
         """
         self._check_writable()
-        wanted = Wanted(_incremental(incremental), policy, is_factorised(representation))
+        comment = optional_text("a comment", comment)
+        wanted = Wanted(_incremental(incremental), policy, is_factorised(representation), comment)
         entry = self._creating.create(name, definition, wanted)
         self._leaves.add(name, struct_of(entry.schema))
 
@@ -321,6 +347,9 @@ class Database:
         """
         self._check_writable()
         self._creating.check_new(name)
+        label = optional_text("a label", label)
+        features = arguments.names("features", features)
+        categorical = arguments.names("categorical features", categorical)
         spec = model_spec(name, label, features, kind, penalty, degree, categorical)
         rows = self._rows_of(name, query)
         spec = with_categories(spec, rows.schema)
@@ -361,7 +390,9 @@ class Database:
         """
         self._check_writable()
         reader = Datalog(self._definitions, self._creating.columns, self._has_function)
-        found = reader.read(program, iterations)
+        program = text("a program", program)
+        found = reader.read(program, arguments.positive("a bound on iterations", iterations))
+        found = [(replace(entry, said={"datalog": program}), term) for entry, term in found]
         self._engine.create_views(found)
         for entry, _ in found:
             self._leaves.add(entry.name, struct_of(entry.schema))
@@ -379,6 +410,7 @@ class Database:
         incremental: str = "preferred",
         policy: str | None = None,
         representation: str = LISTING,
+        comment: str | None = None,
     ) -> None:
         """Give a view that no other view reads a new definition, in one epoch.
 
@@ -387,7 +419,8 @@ class Database:
         self._check_writable()
         old = self._unread(name, ViewEntry, "given another definition")
         assert isinstance(old, ViewEntry)
-        wanted = Wanted(_incremental(incremental), policy, is_factorised(representation))
+        comment = optional_text("a comment", comment)
+        wanted = Wanted(_incremental(incremental), policy, is_factorised(representation), comment)
         entry = self._creating.replace(old, definition, wanted)
         self._leaves.remove(old.name)
         self._leaves.add(old.name, struct_of(entry.schema))
@@ -449,9 +482,11 @@ class Database:
     def _transaction_of_one(self, timeout: float | None = None) -> Transaction:
         return Transaction(self._engine, self._statements.encode_by_name, self._run_within, timeout)
 
-    def _run_within(self, transaction: Transaction, statement: str) -> DataFrame:
+    def _run_within(
+        self, transaction: Transaction, statement: str, args: Arguments | None
+    ) -> DataFrame:
         with self._sessions.within(transaction):
-            return self.sql(statement)
+            return self.sql(statement, args)
 
     def change(self, work: Callable[[Transaction], None]) -> int | None:
         """Let `work` change tables, in the open transaction or in one of its own; gives its epoch.
@@ -572,6 +607,13 @@ class Database:
             )
         return Factorised(entry, lambda: self._refreshed().state, self._engine.store)
 
+    def definition(self, name: str) -> str:
+        """What a table or view was defined by: SQL text, or a text that says what it is."""
+        engine = self._refreshed()
+        entry = engine.state.entry(name)
+        sources = engine.sources_of(entry.name) if isinstance(entry, ViewEntry) else ()
+        return definition_text(entry, sources)
+
     def explain(self, name: str) -> Explanation:
         """How a view is kept: its nodes, their strategies, their state and their last step."""
         engine = self._refreshed()
@@ -651,16 +693,14 @@ class Database:
 
     def place(self, placement: str | None) -> None:
         """Force where steps run, 'inline' or 'spark'; None lets each step decide."""
-        known = [each.value for each in Placement]
-        if placement is not None and placement not in known:
-            raise unknown_name("placement", placement, known)
+        if placement is not None:
+            one_of("placement", placement, [each.value for each in Placement])
         self._engine.placement = None if placement is None else Placement(placement)
 
     def take(self, course: str | None) -> None:
         """Force what steps do, 'followed' or 'rebuilt'; None lets each step decide."""
-        known = [each.value for each in Course]
-        if course is not None and course not in known:
-            raise unknown_name("course", course, known)
+        if course is not None:
+            one_of("course", course, [each.value for each in Course])
         self._engine.course = None if course is None else Course(course)
 
     # ---- the end ---------------------------------------------------------------------------
@@ -731,7 +771,13 @@ class Database:
             self._feeding.views.clear()
             self._restore()
 
-    def _query(self, plan: JavaObject, frame: DataFrame | None, node: Table | None) -> DataFrame:
+    def _query(
+        self,
+        plan: JavaObject,
+        frame: DataFrame | None,
+        node: Table | None,
+        resolve: Callable[..., Any] = resolve,
+    ) -> Any:
         """An unresolved plan over current contents; `frame` may stand for the table `node`."""
         scope = {}
         for name in mentioned(plan, self._leaves.plans):
@@ -766,6 +812,8 @@ def _struct(what: str, schema: T.StructType | str) -> T.StructType:
         raise DefinitionError(
             f"{what} needs columns, not a value of the type {type(schema).__name__}", hint=hint
         )
+    if isinstance(schema, str):
+        text(f"the columns of {what}", schema)
     try:
         struct = T._parse_datatype_string(schema) if isinstance(schema, str) else schema
     except PySparkException as error:
@@ -780,10 +828,7 @@ def _struct(what: str, schema: T.StructType | str) -> T.StructType:
 
 
 def _incremental(word: str) -> Incremental:
-    known = [each.value for each in Incremental]
-    if word not in known:
-        raise unknown_name("value of incremental", word, known)
-    return Incremental(word)
+    return Incremental(one_of("value of incremental", word, [each.value for each in Incremental]))
 
 
 def _opened(log: CommitLog, store: Store) -> State:

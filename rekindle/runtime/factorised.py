@@ -13,9 +13,10 @@ from math import prod
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rekindle.errors import CheckError, unknown_name
+from rekindle.errors import CheckError
 from rekindle.incremental.policies.factorised import Collection, Factorisation
 from rekindle.kernels.enumerate import BATCH_ROWS, Linked, enumerate_tuples, link
+from rekindle.runtime.arguments import one_of
 from rekindle.runtime.check import CheckReport
 from rekindle.runtime.contents import Contents
 from rekindle.runtime.state import State, ViewEntry
@@ -30,9 +31,7 @@ LISTING, FACTORISED = "listing", "factorised"
 
 def is_factorised(representation: str) -> bool:
     """Whether the option asks for collections; it must be one of the two."""
-    if representation not in (LISTING, FACTORISED):
-        raise unknown_name("representation", representation, (LISTING, FACTORISED))
-    return representation == FACTORISED
+    return one_of("representation", representation, (LISTING, FACTORISED)) == FACTORISED
 
 
 class Factorised:

@@ -49,7 +49,7 @@ def to_arrow(rows: Any, schema: Schema, table: str, zone: Zone) -> pa.Table:
         case str() | bytes() | Mapping():
             raise _not_rows(rows, table)
         case Iterable():
-            return _from_rows(list(rows), schema, table, zone)
+            return _from_rows(_listed(rows, table), schema, table, zone)
     raise _not_rows(rows, table)
 
 
@@ -72,6 +72,15 @@ def _not_rows(rows: Any, table: str) -> RowError:
         f"rows for '{table}' cannot be a {type(rows).__name__}",
         hint="give a list of tuples, dicts or Rows, a pandas or Spark DataFrame, or an Arrow table",
     )
+
+
+def _listed(rows: Iterable[Any], table: str) -> list[Any]:
+    try:
+        return list(rows)
+    except Exception as error:
+        raise RowError(
+            f"the rows for '{table}' cannot be listed", detail=f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _from_rows(rows: Sequence[Any], schema: Schema, table: str, zone: Zone) -> pa.Table:
@@ -122,10 +131,11 @@ def _from_named(
     return _assemble(arrays)
 
 
-def _check_names(given: Iterable[str], schema: Schema, table: str, where: str) -> None:
+def _check_names(given: Iterable[Any], schema: Schema, table: str, where: str) -> None:
     known = {name.lower() for name in schema.names}
-    extra = [name for name in given if name.lower() not in known]
-    missing = known - {name.lower() for name in given}
+    written = [str(name) for name in given]
+    extra = [name for name in written if name.lower() not in known]
+    missing = known - {name.lower() for name in written}
     if extra or missing:
         said = [f"unknown: {', '.join(extra)}"] if extra else []
         said += [f"missing: {', '.join(sorted(missing))}"] if missing else []

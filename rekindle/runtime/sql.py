@@ -13,12 +13,22 @@ from pyspark.sql.types import DataType, StructField, StructType
 from rekindle.errors import DefinitionError, StatementError, did_you_mean
 from rekindle.frontends.spark_sql.analyse import parse
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
-from rekindle.runtime.dml import Statements
+from rekindle.frontends.spark_sql.parameters import Arguments, parse_with
+from rekindle.runtime.clauses import check_create, check_unqualified, listed, named_table
+from rekindle.runtime.dml import Statements, changes_of
 from rekindle.runtime.engine import table_node
 from rekindle.runtime.factorised import LISTING
 from rekindle.runtime.lengths import declared_type
 from rekindle.runtime.state import State, TableEntry, ViewEntry
-from rekindle.runtime.statements import CreateView, Drop, Program, read_statement, verb
+from rekindle.runtime.statements import (
+    CreateView,
+    Drop,
+    Program,
+    ShowCreate,
+    one_statement,
+    read_statement,
+    verb,
+)
 from rekindle.runtime.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -44,9 +54,17 @@ class SqlFace:
         self._state = state
         self._query = query
 
-    def run(self, statement: str) -> DataFrame:
+    def run(self, statement: str, arguments: Arguments | None = None) -> DataFrame:
         """The rows of a query, or the epoch that a change made."""
-        match read_statement(statement):
+        statement = one_statement(statement)
+        ours = read_statement(statement)
+        if ours is not None and arguments:
+            raise StatementError(
+                f"the statement {verb(statement)} takes no parameters",
+                detail="a definition is kept as it is written, and its values have to stand in it",
+                hint="write the values into the text, or keep them in a table that the view reads",
+            )
+        match ours:
             case CreateView() as create:
                 return self._create_view(create)
             case Drop() as drop:
@@ -54,32 +72,35 @@ class SqlFace:
             case Program() as program:
                 self._database.datalog(program.text)
                 return self._epoch()
-        plan = parse(self._catalyst, statement)
+            case ShowCreate() as show:
+                return self._show_create(show.name)
+        if arguments is None:
+            plan = parse(self._catalyst, statement)
+        else:
+            plan = parse_with(self._catalyst, statement, arguments)
+        if changes_of(plan):
+            return self._change(self._statements.run, plan)
         match simple_name(plan):
             case "CreateTable":
                 return self._create_table(plan)
-            case "InsertIntoStatement":
-                return self._change(self._statements.insert, plan)
-            case "DeleteFromTable":
-                return self._change(self._statements.delete, plan)
-            case "UpdateTable":
-                return self._change(self._statements.update, plan)
-            case "MergeIntoTable":
-                return self._change(self._statements.merge, plan)
+            case "TruncateTable":
+                return self._change(self._statements.truncate, plan)
             case "AddColumns":
                 return self._add_columns(plan)
             case "ShowTables":
-                return self._show([entry.name for entry in self._state().shown])
+                return self._show(listed(plan, [entry.name for entry in self._state().shown]))
             case "ShowViews":
-                return self._show(self._database.views)
+                return self._show(listed(plan, self._database.views))
+            case "ShowCreateTable" if not plan.asSerde():
+                return self._show_create(named_table(plan.child()))
             case "DescribeRelation":
                 return self._describe(plan)
         if self._is_command(plan):
             raise StatementError(
                 f"the statement {verb(statement)} is not run by a Rekindle database",
                 hint="use CREATE TABLE, ALTER TABLE ... ADD COLUMN, CREATE or ALTER MATERIALIZED "
-                "VIEW, DROP, INSERT, DELETE, UPDATE, MERGE, SHOW TABLES, DESCRIBE or a query; use "
-                "db.spark for anything else",
+                "VIEW, DROP, INSERT, DELETE, UPDATE, MERGE, TRUNCATE TABLE, SHOW TABLES, SHOW "
+                "CREATE TABLE, DESCRIBE or a query; use db.spark for anything else",
             )
         return self._query(plan)
 
@@ -106,6 +127,7 @@ class SqlFace:
             incremental=incremental,
             policy=policy,
             representation=create.options.get("representation", LISTING),
+            comment=create.comment,
         )
         return self._epoch()
 
@@ -118,14 +140,12 @@ class SqlFace:
         return self._epoch()
 
     def _create_table(self, plan: JavaObject) -> DataFrame:
-        name = str(items(plan.name().nameParts())[-1])
+        parts = [str(part) for part in items(plan.name().nameParts())]
+        check_unqualified(parts)
+        name = parts[-1]
         if plan.ignoreIfExists() and self._state().knows(name):
             return self._epoch()
-        if option(plan.tableSpec().provider()) is not None or items(plan.partitioning()):
-            raise DefinitionError(
-                f"table '{name}' cannot be given USING or PARTITIONED BY",
-                detail="a table of Rekindle has its own storage",
-            )
+        check_create(plan, name)
         struct = StructType.fromJson(json.loads(plan.tableSchema().json()))
         for column in items(plan.columns()):
             if option(column.generationExpression()) or option(column.identityColumnSpec()):
@@ -145,11 +165,13 @@ class SqlFace:
                     detail="supported: PRIMARY KEY, NOT NULL",
                 )
             key = [str(column) for column in items(constraint.columns())]
-        self._database.create_table(name, struct, primary_key=key)
+        comment = option(plan.tableSpec().comment())
+        said = None if comment is None else str(comment)
+        self._database.create_table(name, struct, primary_key=key, comment=said)
         return self._epoch()
 
     def _add_columns(self, plan: JavaObject) -> DataFrame:
-        name = str(items(plan.table().multipartIdentifier())[-1])
+        name = named_table(plan.table())
         fields = []
         for column in items(plan.columnsToAdd()):
             title = str(column.colName())
@@ -160,7 +182,9 @@ class SqlFace:
                     hint=f"add it, then UPDATE {name} SET {title} = ...",
                 )
             data_type = DataType.fromDDL(str(column.dataType().sql()))
-            fields.append(StructField(title, data_type, column.nullable()))
+            comment = option(column.comment())
+            said = {} if comment is None else {"comment": str(comment)}
+            fields.append(StructField(title, data_type, column.nullable(), said))
         self._database.add_columns(name, StructType(fields))
         return self._epoch()
 
@@ -182,8 +206,11 @@ class SqlFace:
         return self._database.spark.createDataFrame(pa.table(rows))
 
     def _describe(self, plan: JavaObject) -> DataFrame:
-        parts = items(plan.relation().multipartIdentifier())
-        entry = self._state().entry(str(parts[-1]))
+        if plan.isExtended():
+            raise StatementError(
+                "DESCRIBE EXTENDED is not supported", hint="use DESCRIBE, or db.explain(name)"
+            )
+        entry = self._state().entry(named_table(plan.relation()))
         key = entry.key if isinstance(entry, TableEntry) else ()
         fields = entry.schema.fields
         types = [f.type for f in fields]
@@ -197,6 +224,10 @@ class SqlFace:
         }
         return self._database.spark.createDataFrame(pa.table(rows))
 
+    def _show_create(self, name: str) -> DataFrame:
+        text = self._database.definition(name)
+        return self._database.spark.createDataFrame(pa.table({"createtab_stmt": [text]}))
+
     def _epoch(self, made: int | None = None) -> DataFrame:
         """The epoch that a statement made, or else the last one, as a row."""
         epoch = self._database.epoch if made is None else made
@@ -206,7 +237,9 @@ class SqlFace:
         """Is this anything but a query: a statement on Spark's own catalog, or a script?"""
         logical = "org.apache.spark.sql.catalyst.plans.logical"
         load = self._catalyst.jvm.java.lang.Class.forName
-        kinds = ("Command", "ParsedStatement", "CompoundPlanStatement")
+        kinds = ("Command", "ParsedStatement", "CompoundPlanStatement", "InsertIntoDir")
+        if simple_name(plan) in ("UnresolvedWith", "Union"):
+            return any(self._is_command(child) for child in items(plan.children()))
         return any(load(f"{logical}.{kind}").isInstance(plan) for kind in kinds)
 
 

@@ -40,6 +40,8 @@ class TableEntry:
     declared: Mapping[int, str] = field(default_factory=dict)
     part_of: str | None = None
     """The view that the table feeds, which keeps no rows then and is not shown."""
+    comments: Mapping[str, str] = field(default_factory=dict)
+    """What was said of columns, by their names, and of the table, by no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class ViewEntry:
     part_of: str | None = None
     settings: Settings | None = None
     """What the session was set to when the view was made; early databases do not say."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """What the user said beside the query: options, a comment, the text in another language."""
 
 
 Entry = TableEntry | ViewEntry
@@ -97,7 +101,9 @@ class State:
 
     def entry(self, name: str) -> Entry:
         """The table or view of that name; names differ in more than case."""
-        found = self.entries.get(name) or self.entries.get(self._folded().get(name.lower(), ""))
+        found = None
+        if isinstance(name, str):
+            found = self.entries.get(name) or self.entries.get(self._folded().get(name.lower(), ""))
         if found is None:
             raise unknown_name("table or view", name, [each.name for each in self.shown])
         return found
@@ -208,6 +214,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "declared": sorted(entry.declared.items()),
                 "created": entry.created,
                 "part_of": entry.part_of,
+                **({"comments": dict(entry.comments)} if entry.comments else {}),
             }
         case ViewEntry():
             return {
@@ -227,6 +234,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 else entry.factorisation.to_json(),
                 "part_of": entry.part_of,
                 "settings": None if entry.settings is None else dict(entry.settings.values),
+                **({"said": dict(entry.said)} if entry.said else {}),
             }
 
 
@@ -253,6 +261,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
             # Early databases do not say when; 0 refuses no epoch.
             created=data.get("created", 0),
             part_of=data.get("part_of"),
+            comments=data.get("comments", {}),
         )
     return ViewEntry(
         name=data["name"],
@@ -270,6 +279,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         factorisation=Factorisation.from_json(data.get("factorisation")),
         part_of=data.get("part_of"),
         settings=Settings.of_json(data.get("settings")),
+        said=data.get("said", {}),
     )
 
 

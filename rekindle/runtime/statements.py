@@ -11,11 +11,12 @@ from rekindle.frontends.names import QUOTED, unquoted
 
 _NAME = rf"(?P<name>{QUOTED}|[A-Za-z_]\w*)"
 _TEXT = r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\""
-_SAYING = rf"(?:COMMENT\s+(?:{_TEXT})\s*)?"
+_BEFORE = rf"(?:COMMENT\s+(?P<before>{_TEXT})\s*)?"
+_AFTER = rf"(?:COMMENT\s+(?P<after>{_TEXT})\s*)?"
 _CREATE_VIEW = re.compile(
     rf"""\s*(?:(?P<alter>ALTER)|CREATE\s+(?P<replace>OR\s+REPLACE)?)\s*MATERIALIZED\s+VIEW\s+
         (?P<lenient>IF\s+NOT\s+EXISTS\s+)?{_NAME}\s*
-        {_SAYING}(?:OPTIONS\s*\((?P<options>[^)]*)\)\s*)?{_SAYING}
+        {_BEFORE}(?:OPTIONS\s*\((?P<options>[^)]*)\)\s*)?{_AFTER}
         AS\b""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -26,6 +27,9 @@ _ANY_VIEW = re.compile(
 _DROP = re.compile(
     rf"\s*DROP\s+(?P<kind>TABLE|(?:MATERIALIZED\s+)?VIEW)\s+(?P<lenient>IF\s+EXISTS\s+)?{_NAME}\s*$",
     re.IGNORECASE,
+)
+_SHOW_CREATE = re.compile(
+    rf"\s*SHOW\s+CREATE\s+(?:MATERIALIZED\s+)?VIEW\s+{_NAME}\s*$", re.IGNORECASE
 )
 _DATALOG = re.compile(r"\s*DATALOG\s", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*'([^']*)'\s*$")
@@ -39,7 +43,7 @@ class CreateView:
     """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [OPTIONS (...)] AS query.
 
     ALTER MATERIALIZED VIEW name [OPTIONS (...)] AS query is the same for a view that exists. A
-    COMMENT 'text' beside the options has no effect.
+    COMMENT 'text' beside the options is kept with the view.
     """
 
     name: str
@@ -48,6 +52,7 @@ class CreateView:
     replace: bool
     lenient: bool
     alter: bool = False
+    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +65,36 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowCreate:
+    """SHOW CREATE [MATERIALIZED] VIEW name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """DATALOG rules: the rest of the statement is a Datalog program."""
 
     text: str
 
 
-def read_statement(text: str) -> CreateView | Drop | Program | None:
+def one_statement(text: object) -> str:
+    """The text of one statement without the semicolons at its end."""
+    if not isinstance(text, str):
+        raise StatementError(
+            f"a statement is a text, not a {type(text).__name__}", hint='write db.sql("SELECT ...")'
+        )
+    parts = split_script(text)
+    if len(parts) > 1:
+        raise StatementError(
+            f"db.sql runs one statement, and the text has {len(parts)}",
+            detail=f"the second begins with: {parts[1][:40]}",
+            hint="call db.sql for each",
+        )
+    return text.rstrip().rstrip(";")
+
+
+def read_statement(text: str) -> CreateView | Drop | Program | ShowCreate | None:
     """The statement, when it is one of ours; None leaves it to Spark's parser.
 
     The query keeps its place in the text: what stands before it is blanked out, so that positions
@@ -81,6 +109,7 @@ def read_statement(text: str) -> CreateView | Drop | Program | None:
             replace=created["replace"] is not None,
             lenient=created["lenient"] is not None,
             alter=created["alter"] is not None,
+            comment=_comment(created),
         )
     if _ANY_VIEW.match(body):
         raise StatementError(
@@ -90,6 +119,8 @@ def read_statement(text: str) -> CreateView | Drop | Program | None:
             "[COMMENT 'text'] [OPTIONS (name = 'value', ...)] AS query, or ALTER MATERIALIZED "
             "VIEW name [OPTIONS (...)] AS query",
         )
+    if shown := _SHOW_CREATE.match(body):
+        return ShowCreate(unquoted(shown["name"]))
     if program := _DATALOG.match(body):
         return Program(_blank(text[: program.end()]) + text[program.end() :])
     if dropped := _DROP.match(body):
@@ -99,6 +130,19 @@ def read_statement(text: str) -> CreateView | Drop | Program | None:
             lenient=dropped["lenient"] is not None,
         )
     return None
+
+
+def _comment(created: re.Match[str]) -> str | None:
+    """The comment of a view, which stands before or after its options."""
+    given = [text for text in (created["before"], created["after"]) if text is not None]
+    if len(given) > 1:
+        raise StatementError("a view has one COMMENT", detail=f"given: {given[0]} and {given[1]}")
+    if not given:
+        return None
+    mark, inner = given[0][0], given[0][1:-1]
+    if mark == "'":
+        inner = inner.replace("''", "'")
+    return re.sub(r"\\(.)", r"\1", inner, flags=re.DOTALL)
 
 
 def verb(text: str) -> str:

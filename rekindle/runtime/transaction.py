@@ -23,6 +23,8 @@ from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -35,6 +37,7 @@ from rekindle.errors import (
     HistoryError,
     TransactionTimeoutError,
 )
+from rekindle.frontends.spark_sql.parameters import Arguments
 from rekindle.runtime.commits import GROUPED_ROWS, Request
 from rekindle.runtime.engine import Engine, altered, table_node
 from rekindle.runtime.factored import Factors, factored_change, products
@@ -43,6 +46,7 @@ from rekindle.runtime.lengths import fitted
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
 from rekindle.runtime.state import TableEntry
 from rekindle.runtime.stepping import TableChange
+from rekindle.spark.failures import spark_error
 from rekindle.spark.frames import of_table
 from rekindle.spark.frames import to_arrow as collect_arrow
 from rekindle.spark.inline import is_arranged
@@ -94,7 +98,7 @@ class Transaction:
         self,
         engine: Engine,
         encode: FrameEncoder,
-        run: Callable[[Transaction, str], DataFrame],
+        run: Callable[[Transaction, str, Arguments | None], DataFrame],
         timeout: float | None = None,
     ) -> None:
         self._engine = engine
@@ -164,10 +168,10 @@ class Transaction:
             self._rows.setdefault(node.name, []).append(change.rows)
             self._factors.setdefault(node.name, []).append(change.factors)
 
-    def sql(self, statement: str) -> DataFrame:
+    def sql(self, statement: str, args: Arguments | None = None) -> DataFrame:
         """Run a SQL statement as part of this transaction, in whichever thread."""
         self._check_open()
-        return self._run(self, statement)
+        return self._run(self, statement, args)
 
     # ---- what statements use ---------------------------------------------------------------
 
@@ -480,7 +484,10 @@ def _are_distinct(keys: pa.Table) -> bool:
 
 def _estimate(frame: DataFrame) -> int | None:
     """Rows of a frame by the optimiser's guess; None where it has no idea."""
-    statistics = frame._jdf.queryExecution().optimizedPlan().stats()
+    try:
+        statistics = frame._jdf.queryExecution().optimizedPlan().stats()
+    except (Py4JJavaError, PySparkException) as error:  # Constants are computed here.
+        raise spark_error(error) from error
     known = statistics.rowCount()
     if known.isDefined():
         return int(str(known.get()))

@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.errors import RekindleError, UndeterminedError
 from rekindle.runtime.database import Database
 
 PICKS = "takes any row of the group"

@@ -11,16 +11,25 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from rekindle.errors import StatementError, UndeterminedError, UnknownNameError, unknown_name
-from rekindle.frontends.names import QUOTED, unquoted
+from rekindle.errors import (
+    EvaluationError,
+    RekindleError,
+    RowError,
+    StatementError,
+    UndeterminedError,
+    UnknownNameError,
+    unknown_name,
+)
+from rekindle.frontends.names import QUOTED, is_text, unquoted
 from rekindle.frontends.spark_sql.classes import classes_of_plan
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 
@@ -44,6 +53,11 @@ VOLATILE = {
     "Sample": "TABLESAMPLE",
 }
 """Constructs whose value is not a function of the tables, with the words a user writes."""
+
+
+_RELATION = re.compile(r"UnresolvedRelation \[([^\]\n]*)\], \[([^\]\n]*)\], ")
+_PRIVILEGES = "__required_write_privileges__"
+"""An option that Spark's parser itself puts on the table of a statement."""
 
 
 # PySpark prints every analysis error as a structured log line too; ours carry what it says.
@@ -90,12 +104,18 @@ class Leaves:
 
 def parse(catalyst: Catalyst, text: str) -> JavaObject:
     """The unresolved plan of one SQL statement."""
-    try:
+    check_text(text)
+    with resolving(()):
         return catalyst.session.sessionState().sqlParser().parsePlan(text)
-    except ParseException as error:
+
+
+def check_text(text: str) -> None:
+    """Raise unless a statement can be sent to Spark."""
+    if not is_text(text):
         raise StatementError(
-            "the statement cannot be parsed", detail=str(error).strip(), hint="see the position"
-        ) from error
+            "the statement has half of a character pair (a lone surrogate) in it",
+            detail=f"at position {next(i for i, c in enumerate(text) if not is_text(c))}",
+        )
 
 
 def resolve(
@@ -108,34 +128,84 @@ def resolve(
 
     `known` are the names an error should offer; those of `scope` when left out.
     """
+    with resolving(list(known) or list(scope)):
+        return catalyst.dataframe(scoped(catalyst, plan, scope))
+
+
+def scoped(catalyst: Catalyst, plan: JavaObject, scope: Mapping[str, JavaObject]) -> JavaObject:
+    """An unresolved plan as if its text began with WITH and the names of `scope`."""
+    _refuse_options(str(plan.toString()), scope)
     alias = catalyst.module("org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias")
     relations = [
         catalyst.jvm.scala.Tuple3(name, alias.apply(name, leaf), catalyst.none())
         for name, leaf in scope.items()
     ]
-    scoped = catalyst.plan("UnresolvedWith")(plan, catalyst.seq(relations), False)
+    return catalyst.plan("UnresolvedWith")(plan, catalyst.seq(relations), False)
+
+
+def _refuse_options(plan: str, scope: Mapping[str, JavaObject]) -> None:
+    """Raise where a plan has `name WITH (option = value)` of a table or view of the database."""
+    known = {name.lower() for name in scope}
+    for name, options in _RELATION.findall(plan):
+        given = [each for each in options.split(", ") if not each.startswith(_PRIVILEGES)]
+        if name.lower() in known and "=" in options and given:
+            raise StatementError(
+                f"'{name}' cannot be read WITH ({', '.join(given)})",
+                detail="a table or view of Rekindle has no options",
+            )
+
+
+@contextmanager
+def resolving(known: Iterable[str]) -> Iterator[None]:
+    """What Catalyst raises in the block is raised as an error of ours, which offers `known`."""
     try:
-        return catalyst.dataframe(scoped)
-    except AnalysisException as error:
-        raise _explain(error, list(known) or list(scope)) from error
-    except Py4JJavaError as error:
+        yield
+    except ParseException as error:
         raise StatementError(
-            "the query cannot be resolved", detail=str(error.java_exception.getMessage())
+            "the statement cannot be parsed", detail=str(error).strip(), hint="see the position"
         ) from error
+    except AnalysisException as error:
+        raise _explain(error, known) from error
+    except PySparkException as error:
+        # Constants are computed while a plan is read: 1/0 fails here.
+        raise EvaluationError(
+            "a constant of the statement cannot be computed; nothing was applied",
+            detail=_said(str(error)),
+        ) from error
+    except Py4JJavaError as error:
+        raise _inside(error) from error
 
 
-def _explain(error: AnalysisException, known: Iterable[str]) -> Exception:
+def _inside(error: Py4JJavaError) -> StatementError:
+    """The error for a fault inside Catalyst that has no condition."""
+    said = str(error.java_exception.toString())
+    if "StackOverflowError" in said:
+        return StatementError(
+            "the statement is nested too deeply for Spark to read",
+            hint="split it, or give the driver a larger stack (-Xss)",
+        )
+    return StatementError("the query cannot be resolved", detail=_said(said))
+
+
+def _said(text: str) -> str:
+    """What Spark said, without its code of the state and its stack."""
+    return re.split(r"\s*SQLSTATE|\n\s*at |\n\nJVM", text)[0].strip().rstrip(";")
+
+
+def _explain(error: AnalysisException, known: Iterable[str]) -> RekindleError:
     condition = error.getCondition() or ""
-    message = str(error).split("SQLSTATE")[0].strip().rstrip(";")
+    message = str(error).split("SQLSTATE")[0].strip().rstrip(";").replace(" for the table ``", "")
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         parameters: Any = error.getMessageParameters() or {}
         return _unknown(str(parameters.get("relationName", "")), list(known))
+    if condition.startswith("INCOMPATIBLE_DATA_FOR_TABLE"):
+        return RowError("a value does not fit its column", detail=message, hint="CAST the value")
     return StatementError("the query cannot be resolved", detail=message)
 
 
 def _unknown(written: str, known: list[str]) -> UnknownNameError:
     """The error for a name as Spark writes it, each part between backticks."""
-    parts = [unquoted(part) for part in re.findall(QUOTED, written)]
+    parts = [unquoted(part) for part in re.findall(QUOTED, written)] or [""]
     error = unknown_name("table or view", ".".join(parts), known)
     meant = [name for name in known if name.lower() == parts[-1].lower()]
     if len(parts) > 1 and meant:
