@@ -92,9 +92,12 @@ def test_an_interrupted_backup_leaves_the_earlier_one(
                 if current == number:
                     raise input_output_error(operation)
 
-            with pytest.raises(StorageError):
+            possible = [EPOCH + 1]
+            try:
                 disk.run(lambda: backup(str(root), str(copy)), interfere)
-            found.add(check_files(copy, timeline, [EPOCH, EPOCH + 1]).epoch)
+            except StorageError:
+                possible.append(EPOCH)
+            found.add(check_files(copy, timeline, possible).epoch)
             assert backup(str(root), str(copy)).epoch == EPOCH + 1
             check_files(copy, timeline, [EPOCH + 1])
             assert verify(str(copy)).ok
