@@ -9,8 +9,9 @@ judges wrongly, because the holder was asleep, the holder finds the epoch taken 
     waiter              look ···· look ···· same renewal for a whole term: create lease/8
                                             load the log, put a record at its end, go on
 
-A record at the end is needed only where the holder may be alive. A lease that was ended in order
-has nothing under way, and on a local path the lock of `host_lock.py` shows that a process is dead.
+A record at the end is needed only where something may be under way. A lease that was ended says
+whether there is, and on a local path the lock of `host_lock.py` shows that a process is dead. Who
+takes over and ends, or dies, before its record is there leaves the need for one to the next.
 """
 
 from __future__ import annotations
@@ -59,12 +60,13 @@ class Lease:
         self._lost = ""
         self._ended = False
         self.unsettled = False
-        """Is the outcome of a commit unknown? Then the lease is not ended in order."""
+        """Is the outcome of a commit unknown? Then it is left to the next writer to shut it out."""
         self.contested = False
-        """May the writer before this one be alive?"""
+        """May the writer before this one still commit something?"""
         try:
             self._holding = self._acquired(time.monotonic() + wait)
             self._head = self._holding.head
+            self._pending = self.contested
             if self._local:
                 place = store.locate(name_of(self.number))
                 self._descriptor = os.open(place, os.O_RDWR | os.O_CLOEXEC)
@@ -108,6 +110,7 @@ class Lease:
             ended = latest == 0 or (holding is not None and holding.ended)
             dead = self._local and holding is not None and holding.host == host
             if locked and (ended or dead or time.monotonic() - unchanged >= term):
+                contested = not (ended or dead) or (holding is not None and holding.pending)
                 mine = Holding(
                     number=(latest or self._last_fence()) + 1,
                     token=token,
@@ -117,9 +120,10 @@ class Lease:
                     renewed=time.time(),
                     term=TERM,
                     head=lease_file.recorded_head(self._store),
+                    pending=contested,
                 )
                 if self._created(mine):
-                    self.contested = not (ended or dead)
+                    self.contested = contested
                     older = [n for n in lease_file.numbers(self._store) if n < mine.number]
                     self._store.delete(map(name_of, older))
                     return mine
@@ -152,6 +156,10 @@ class Lease:
         )
 
     # ---- holding it ------------------------------------------------------------------------
+
+    def has_shut_out(self) -> None:
+        """Nothing of the writers before this one can be committed any more."""
+        self._pending = False
 
     def note(self, epoch: int) -> None:
         """Remember that an epoch was committed; the head of the log is recorded apart.
@@ -222,6 +230,7 @@ class Lease:
                 renewed=time.time(),
                 head=self._head,
                 ended=self._ended,
+                pending=self._pending,
             )
             if self._local:
                 os.pwrite(self._descriptor, self._holding.to_bytes(), 0)
@@ -233,7 +242,8 @@ class Lease:
     def release(self) -> None:
         """Let another writer in at once."""
         if not self._stop.is_set() and not self._lost:
-            self._ended = not self.unsettled
+            self._ended = True
+            self._pending = self._pending or self.unsettled
             with suppress(OSError):
                 self._write()
         self._let_go()

@@ -40,7 +40,9 @@ class Holding:
     renewals: int = 0
     head: int = -1
     ended: bool = False
-    """Closed in order: nothing of this writer is under way."""
+    """Closed: its process writes no more."""
+    pending: bool = False
+    """May something of this writer, or of one before it, still be committed?"""
 
     def describe(self) -> str:
         """Who it is, since when, and until when it holds without another renewal."""

@@ -94,7 +94,7 @@ class CommitLog:
         self._note(after.epoch)
 
     def _begin(self, epoch: int, data: bytes) -> None:
-        """From here on a record may come to be; a lease that ends meanwhile does not end in order.
+        """From here on a record may come to be, which a lease that ends meanwhile has to say.
 
         Another thread may close the connection at any time.
         """
@@ -130,6 +130,8 @@ class CommitLog:
             except FileExistsError:
                 state = self.load()
                 continue
+            if self._lease is not None:
+                self._lease.has_shut_out()
             self._note(after.epoch)
             return after
 

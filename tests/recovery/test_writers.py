@@ -39,6 +39,7 @@ from rekindle.runtime import lease as lease_module
 from rekindle.runtime import lease_file
 from rekindle.runtime import log as log_module
 from rekindle.runtime.host_lock import HostLock
+from rekindle.runtime.lease import Lease
 from rekindle.runtime.log import CommitLog
 from rekindle.traces import conditional
 from rekindle.traces import store as store_module
@@ -497,6 +498,29 @@ def test_a_zombie_that_was_quicker_is_followed(
         one.commit()
 
 
+@pytest.mark.parametrize("how", ["closed", "dead"])
+def test_who_takes_over_and_ends_leaves_the_barrier_to_the_next(
+    uri: str, writer: Opened, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The second took the lease and came no further; the first may still be alive."""
+    one = writer(uri)
+    one.commit()
+    fall_asleep(one.lease)
+    from_elsewhere(monkeypatch)
+    second = Lease(Store(uri), 30)
+    assert second.contested
+    if how == "closed":
+        second.release()
+    else:
+        fall_asleep(second)
+    three = writer(uri, wait=30)
+    assert three.lease.contested and three.state.epoch == 2
+    with pytest.raises(FencedError):
+        one.commit()
+    three.close()
+    assert not writer(uri).lease.contested
+
+
 def test_a_zombie_learns_of_it_before_it_asks(
     uri: str, writer: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -675,7 +699,9 @@ def test_a_reader_beside_a_busy_writer_is_not_alarmed(tmp_path: Path, writer: Op
 
         def listing(log: CommitLog = log) -> list[str]:
             one.commit()
-            return files(log)
+            found = files(log)
+            one.commit()
+            return found
 
         log._files = listing  # type: ignore[method-assign]
         loads.append(log.load().epoch)
