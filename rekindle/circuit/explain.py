@@ -61,10 +61,13 @@ class Explanation:
     """What each policy would keep for the view."""
     fed: str = ""
     """Which parts of the last change reached the view as products of vectors."""
+    untrusted: str = ""
+    """Why the view is not followed by this connection."""
 
     def __str__(self) -> str:
         text = to_text(self.title, self.nodes, self.derivation)
         sections = (
+            ("untrusted: not followed", self.untrusted),
             ("kept factorised", self.kept),
             ("policies", self.policies),
             ("last change by vectors", self.fed),
@@ -79,7 +82,8 @@ class Explanation:
         """Everything, as JSON."""
         content = {
             "title": self.title,
-            "root": self.nodes[0].id,
+            "root": self.nodes[0].id if self.nodes else None,
+            "untrusted": self.untrusted or None,
             "kept": self.kept or None,
             "policies": self.policies or None,
             "fed": self.fed or None,

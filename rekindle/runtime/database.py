@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.costs import Course
 from rekindle.circuit.explain import Explanation
 from rekindle.circuit.nodes import Table
@@ -25,8 +26,10 @@ from rekindle.errors import (
     DefinitionError,
     StatementError,
     UnsupportedError,
+    UntrustedError,
     unknown_name,
 )
+from rekindle.errors import untrusted as untrusted_error
 from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
@@ -35,7 +38,7 @@ from rekindle.runtime.check import CheckReport, compare
 from rekindle.runtime.contents import RESERVED, Contents
 from rekindle.runtime.creating import Creating, Definition, Wanted
 from rekindle.runtime.datalog import Datalog
-from rekindle.runtime.definitions import Definitions, mentioned
+from rekindle.runtime.definitions import Definitions, mentioned, named_in
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep, table_node
 from rekindle.runtime.explaining import explained
@@ -48,7 +51,9 @@ from rekindle.runtime.models import Model, model_spec, with_categories
 from rekindle.runtime.recursion import LIMIT
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
+from rekindle.runtime.stored import sound_definition
 from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.trust import Trust, remember
 from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
 from rekindle.spark.segment import Channel
@@ -78,6 +83,7 @@ class Database:
         writable: bool,
         retain: int | None,
         partitions: int | None = None,
+        trust: bool = False,
     ) -> None:
         self.path = path
         store = Store(path if "://" in path else os.path.abspath(path))
@@ -99,7 +105,8 @@ class Database:
             plans = Plans(Lowering(self._catalyst), self._channel)
             self._engine = Engine(store, log, state, plans, self._frames)
             self._engine.retention = retain
-            self._definitions = Definitions(self._catalyst, self._leaves)
+            self._definitions = Definitions(self._catalyst, self._leaves, Trust(trust))
+            self._registered: dict[str, tuple[ViewEntry, Term]] = {}
             self._feeding = Feeding(plans, store, self._definitions.rounding)
             self._engine.feeding = self._feeding
             self._creating = Creating(self._engine, self._definitions, self._feeding)
@@ -130,17 +137,78 @@ class Database:
             raise
 
     def _restore(self) -> None:
+        self._engine.untrusted.clear()
         for entry in self._engine.state.in_order:
-            if entry.part_of is None:
-                self._leaves.add(entry.name, self._declared(entry))
-            if isinstance(entry, ViewEntry) and entry.factorisation is not None:
-                continue
-            if isinstance(entry, TableEntry):
-                self._engine.restore_table(entry)
-            else:
-                self._engine.restore_view(entry, self._definitions.term(entry))
-                if entry.policy is Policy.FACTORED:
-                    self._feeding.add(entry.name, self._definitions.fed_again(entry))
+            with sound_definition(entry.name):
+                if entry.part_of is None:
+                    self._leaves.add(entry.name, self._declared(entry))
+                if isinstance(entry, TableEntry):
+                    self._engine.restore_table(entry)
+            if isinstance(entry, ViewEntry) and entry.factorisation is None:
+                self._restore_view(entry)
+
+    def _restore_view(self, entry: ViewEntry) -> None:
+        """Let a view be followed, or leave it out if that needs code that is not trusted."""
+        untrusted, fed = self._engine.untrusted, None
+        try:
+            _, term = self._registered.get(entry.name) or (entry, self._definitions.term(entry))
+            untrusted.refuse_reading(entry.name, sources(term))
+            if entry.policy is Policy.FACTORED:
+                fed = self._definitions.fed_again(entry)
+        except UntrustedError as error:
+            is_fed = entry.policy is Policy.FACTORED
+            known = named_in(entry.sql or "", self._engine.state.entries) if is_fed else []
+            untrusted.add(entry, error.detail, known)
+            return
+        with sound_definition(entry.name):
+            self._engine.restore_view(entry, term)
+            if fed is not None:
+                self._feeding.add(entry.name, fed)
+
+    # ---- trust -----------------------------------------------------------------------------
+
+    @property
+    def untrusted(self) -> dict[str, str]:
+        """The views that are read and not followed, and why; see `connect(path, trust=True)`."""
+        return self._engine.untrusted.shown(self._refreshed().state)
+
+    def register(self, name: str, definition: Definition) -> None:
+        """Give the definition of an untrusted view again, so that it is followed.
+
+        It has to be what the view was made of, to the bytes of its functions: nothing stored is
+        loaded, and a definition that differs is refused.
+        """
+        engine = self._refreshed()
+        entry = engine.state.entry(name)
+        if not isinstance(entry, ViewEntry):
+            raise DefinitionError(f"'{name}' is a table and has no definition")
+        if entry.name not in engine.untrusted.reasons:
+            if entry.name in self.untrusted:
+                raise UnsupportedError(
+                    f"the factorised view '{name}' cannot be registered",
+                    hint="open the database with rekindle.connect(path, trust=True)",
+                )
+            return
+        fresh, term = self._creating.read_again(entry, definition)
+        if engine.identity_of(entry, term) != entry.node:
+            raise DefinitionError(
+                f"the definition given for view '{name}' is not the one it was made of",
+                detail="a query, a function or a column differs",
+                hint="DROP the view and create it with the new definition",
+            )
+        self._registered[entry.name] = (fresh, term)
+        remember([fresh])
+        self._restore_anew()
+
+    def _restore_anew(self) -> None:
+        self._engine.forget_definitions()
+        self._feeding.views.clear()
+        self._restore()
+
+    def _refuse_untrusted(self, name: str, done: str) -> None:
+        reason = self.untrusted.get(name)
+        if reason is not None:
+            raise untrusted_error(f"view '{name}' is untrusted and cannot be {done}", reason)
 
     # ---- statements ------------------------------------------------------------------------
 
@@ -342,6 +410,7 @@ class Database:
         self._check_writable()
         old = self._unread(name, ViewEntry, "given another definition")
         assert isinstance(old, ViewEntry)
+        self._refuse_untrusted(old.name, "given another definition")
         wanted = Wanted(_incremental(incremental), policy, is_factorised(representation))
         entry = self._creating.replace(old, definition, wanted)
         self._leaves.remove(old.name)
@@ -454,6 +523,10 @@ class Database:
             root = self.explain(entry.factorisation.roots[0].view)
             kept = self.factorised(name).tree(sizes=True)
             return replace(root, title=f"view {entry.name}", derivation=(), kept=kept)
+        if entry.name in engine.untrusted.reasons:
+            return Explanation(
+                f"view {entry.name} (untrusted)", (), untrusted=engine.untrusted.reasons[entry.name]
+            )
         return explained(engine, entry, self._definitions, self._creating.choosing)
 
     @property
@@ -488,6 +561,8 @@ class Database:
         entry = self._engine.state.entry(name)
         if not isinstance(entry, ViewEntry):
             raise DefinitionError(f"'{name}' is a table and has nothing to recompute")
+        self._refuse_untrusted(entry.name, "recomputed")
+        entry = self._registered.get(entry.name, (entry, None))[0]
         known = self._engine.sources_of(entry.name)
 
         def contents(source: str) -> DataFrame:
@@ -573,9 +648,7 @@ class Database:
             if state.entries != before.entries:
                 for name in before.entries:
                     self._leaves.remove(name)
-                self._engine.forget_definitions()
-                self._feeding.views.clear()
-                self._restore()
+                self._restore_anew()
         return self._engine
 
     def _query(self, plan: JavaObject, frame: DataFrame | None, node: Table | None) -> DataFrame:
@@ -656,12 +729,17 @@ def connect(
     mode: str = "write",
     retain: int | None = None,
     partitions: int | None = None,
+    trust: bool = False,
 ) -> Database:
     """Open the database at `path`, or create it.
 
     One connection at a time may write; any number may read with `mode="read"`. `retain` limits
     the change history to so many epochs; by default all of it is kept. `partitions`, a power of
     two, is the number of tasks of every part of a step on Spark; by default each part chooses.
+
+    A database is data: functions in Python, and whatever else in it would run code, are left alone
+    unless this process made them. Views that need them can be read and are not followed;
+    `db.untrusted` lists them. With `trust=True` they are run as whoever wrote the directory wants.
     """
     if mode not in ("read", "write"):
         raise DefinitionError(f"unknown mode '{mode}'", detail="available: read, write")
@@ -672,5 +750,10 @@ def connect(
             f"partitions must be a power of two, not {partitions}", hint="such as 1, 8 or 64"
         )
     return Database(
-        str(path), spark, writable=mode == "write", retain=retain, partitions=partitions
+        str(path),
+        spark,
+        writable=mode == "write",
+        retain=retain,
+        partitions=partitions,
+        trust=trust,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -25,6 +25,7 @@ from rekindle.circuit.nodes import Keeping, Regroup, Table, View
 from rekindle.errors import (
     ClosedError,
     ConstraintError,
+    CorruptionError,
     DefinitionError,
     RekindleError,
     UnsupportedError,
@@ -37,6 +38,7 @@ from rekindle.runtime.log import CommitLog
 from rekindle.runtime.products import split
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.stepping import Stepping, TableChange
+from rekindle.runtime.trust import Untrusted, remember
 from rekindle.spark.frames import Frames, to_arrow
 from rekindle.spark.inline import prepared, write_table
 from rekindle.spark.plans import Plans
@@ -82,6 +84,7 @@ class Engine:
         self.frames = frames
         self.circuit = Circuit()
         self.terms: dict[str, Term] = {}
+        self.untrusted = Untrusted()
         self.placement: Placement | None = None
         self.course: Course | None = None
         self.retention: int | None = None
@@ -96,7 +99,9 @@ class Engine:
 
     def restore_table(self, entry: TableEntry) -> None:
         """Give a table of the loaded state its node."""
-        self.circuit.table(table_node(entry))
+        node = table_node(entry)
+        self.circuit.table(node)
+        self._refuse_misfit(entry.name, [node])
 
     def restore_view(self, entry: ViewEntry, term: Term) -> None:
         """Give a view of the loaded state its nodes; fails unless their state is there."""
@@ -113,6 +118,27 @@ class Engine:
                 detail=f"no state for {', '.join(missing) or view.id}",
                 hint=f"DROP VIEW {entry.name} and create it again",
             )
+        reached = self.circuit.reachable(view.id)
+        self._refuse_misfit(entry.name, [n for n in reached if isinstance(n, Keeping)])
+
+    def _refuse_misfit(self, name: str, nodes: Iterable[Keeping]) -> None:
+        """Raise unless the rows of nodes are stored in the layout that their definition gives.
+
+        A layout says how values are read; no other than the circuit's own is ever followed.
+        """
+        for node in nodes:
+            trace = self.state.traces.get(node.id)
+            if trace is None or trace.layout.fingerprint != self.plans.layout(node).fingerprint:
+                raise CorruptionError(
+                    f"the stored rows of '{name}' do not have the columns of their definition",
+                    detail=f"the trace of {node.id}",
+                    hint="restore the log directory from a backup",
+                )
+
+    def identity_of(self, entry: ViewEntry, term: Term) -> str:
+        """The node that a view would have if it were defined by a term."""
+        self.untrusted.refuse_reading(entry.name, sources(term))
+        return self.circuit.copy().view(entry.name, derive(term), entry.schema).id
 
     def forget_definitions(self) -> None:
         """Begin anew with no nodes; what the state lists is to be restored."""
@@ -194,6 +220,7 @@ class Engine:
                     history=history,
                 )
             )
+        remember([*(entry for entry, _ in definitions), *standing])
         self._let_go(gone, before)
         passed = {path for key in fed for path in _files(filled[key])}
         self._garbage.discard(result.passing | passed, self.state.epoch)
@@ -202,6 +229,7 @@ class Engine:
         self._remember(result, started)
 
     def _check_sources(self, name: str, term: Term) -> None:
+        self.untrusted.refuse_reading(name, sources(term))
         for source in sources(term):
             read = self.state.entries.get(source)
             if isinstance(read, ViewEntry) and read.factorisation is not None:
@@ -217,11 +245,12 @@ class Engine:
         A row's identity is that of all its columns, so the table is written anew, with its
         history, and what is kept for its views is filled again.
         """
+        self.untrusted.refuse_changes([old.name], self.state, self.terms)
         circuit = Circuit()
         for known in self.state.in_order:
             if isinstance(known, TableEntry):
                 circuit.table(table_node(entry if known.name == old.name else known))
-            elif known.factorisation is None:
+            elif known.name in self.terms:
                 circuit.view(known.name, derive(self.terms[known.name]), known.schema)
         node = circuit.nodes[entry.node]
         assert isinstance(node, Table)
@@ -230,7 +259,7 @@ class Engine:
         moved = {
             known.node: circuit.names[name]
             for name, known in self.state.entries.items()
-            if isinstance(known, ViewEntry) and known.factorisation is None
+            if isinstance(known, ViewEntry) and name in self.terms
         }
         before = self.state
         with self._attempt(before.epoch + 1):
@@ -273,7 +302,9 @@ class Engine:
         names = {entry.name, *parts}
         # A part may read another: those that read go first.
         dropped = [entry.name] if entry.name in circuit.names else []
-        gone = {n.id for name in [*dropped, *reversed(parts)] for n in circuit.drop(name)}
+        dropped += [part for part in reversed(parts) if part in circuit.names]
+        gone = {n.id for name in dropped for n in circuit.drop(name)}
+        gone |= self.untrusted.freed(names, before, self.circuit.nodes)
         after = replace(
             before,
             entries={k: v for k, v in before.entries.items() if k not in names},
@@ -284,6 +315,7 @@ class Engine:
             self._commit(after)
         self._let_go(gone, before)
         self.circuit = circuit
+        self.untrusted.remove(names)
         for name in names:
             self.terms.pop(name, None)
             if self.feeding is not None:
@@ -291,7 +323,7 @@ class Engine:
 
     def _let_go(self, gone: set[str], before: State) -> None:
         """Free what nodes that are no longer part of the circuit held."""
-        for key in gone:
+        for key in gone & set(self.circuit.nodes):
             self.plans.forget(self.circuit.nodes[key])
             self.steps.pop(key, None)
         self._garbage.keep_history(self.state)
@@ -301,6 +333,7 @@ class Engine:
     def readers_of(self, name: str) -> list[str]:
         """The views whose definition reads a table or view."""
         found = {view for view, term in self.terms.items() if name in sources(term)}
+        found |= self.untrusted.readers_of(name)
         entries = [self.state.entry(view) for view in found]
         owners = (e.part_of if isinstance(e, ViewEntry) else None for e in entries)
         readers = {owner or e.name for owner, e in zip(owners, entries, strict=True)}
@@ -322,6 +355,7 @@ class Engine:
 
     def apply(self, changes: Mapping[str, TableChange]) -> int:
         """Apply the changes of tables, by name, as one epoch; gives its number."""
+        self.untrusted.refuse_changes(changes, self.state, self.terms)
         started = time.perf_counter()
         epoch = self.state.epoch + 1
         context = StepContext(self.circuit, self.state.traces, self.store, epoch)

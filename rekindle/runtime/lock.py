@@ -10,6 +10,7 @@ import time
 from types import TracebackType
 
 from rekindle.errors import LockedError
+from rekindle.traces.links import refuse_links
 
 FILE = "writer.lock"
 
@@ -24,6 +25,7 @@ class WriterLock:
     def __init__(self, root: str) -> None:
         os.makedirs(root, exist_ok=True)
         self._path = os.path.join(root, FILE)
+        refuse_links(root, FILE)
         self._file = open(self._path, "a+")  # noqa: SIM115 - held beyond this scope
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -49,7 +51,7 @@ class WriterLock:
             data = json.load(self._file)
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(data["since"]))
             return f"held by process {data['pid']} on {data['host']} since {since}"
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return "held by another process"
 
     def release(self) -> None:

@@ -9,6 +9,7 @@ checkpoint plus the records after it. Every file begins with a checksum of the r
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -25,10 +26,12 @@ from rekindle.runtime.state import (
     entry_from_json,
     entry_to_json,
 )
+from rekindle.runtime.stored import damaged, read_record, refuse_unsound, sound
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
 DIRECTORY = "log"
+_NAMED = re.compile(rf"{DIRECTORY}/[0-9]{{16}}\.(record|checkpoint)")
 CHECKPOINT_EVERY = 64
 FORMAT = 1
 RACES = 5
@@ -96,8 +99,14 @@ class CommitLog:
                 hint="restore the log directory from a backup",
             )
         latest = max(checkpoints, key=_epoch_of)
-        state = _apply(State(epoch=-1), self._read(latest))
-        return self._follow(state, files)
+        state = self._applied(State(epoch=-1), latest)
+        return self._follow(state, files, latest)
+
+    def _applied(self, state: State, path: str) -> State:
+        """The state after the record in a file."""
+        record = self._read(path)
+        with sound(path):
+            return _apply(state, record)
 
     def follow(self, state: State) -> State:
         """The state after the records committed since."""
@@ -106,10 +115,10 @@ class CommitLog:
         except _VanishedError:
             return self.load()
 
-    def _follow(self, state: State, files: list[str]) -> State:
+    def _follow(self, state: State, files: list[str], last: str = "") -> State:
         known = set(files)
         while (path := _record_name(state.epoch + 1)) in known:
-            state = _apply(state, self._read(path))
+            state, last = self._applied(state, path), path
         newer = [path for path in known if _epoch_of(path) > state.epoch]
         if newer:
             if any(path.endswith(".checkpoint") for path in newer):
@@ -119,13 +128,16 @@ class CommitLog:
                 detail=f"later records exist: {', '.join(sorted(newer)[:3])}",
                 hint="restore the log directory from a backup",
             )
+        if last:
+            with sound(last):
+                refuse_unsound(state)
         return state
 
     def _files(self) -> list[str]:
         return [
             path
             for path in self._store.list(DIRECTORY)
-            if path.endswith((".record", ".checkpoint"))
+            if _NAMED.fullmatch(path)
         ]
 
     def _write(self, path: str, record: Mapping[str, Any]) -> None:
@@ -143,12 +155,9 @@ class CommitLog:
                 detail="its checksum does not match its content",
                 hint="restore the file from a backup",
             )
-        record: dict[str, Any] = json.loads(body)
-        if record["format"] > FORMAT:
-            raise CorruptionError(
-                f"file '{path}' was written by a newer version of Rekindle",
-                hint="upgrade the rekindle package",
-            )
+        record = read_record(path, body, FORMAT)
+        if record["epoch"] != _epoch_of(path):
+            raise damaged(path, f"it is the record of epoch {record['epoch']}")
         return record
 
 

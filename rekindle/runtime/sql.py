@@ -71,7 +71,7 @@ class SqlFace:
             case "ShowTables":
                 return self._show([entry.name for entry in self._state().shown])
             case "ShowViews":
-                return self._show(self._database.views)
+                return self._show_views()
             case "DescribeRelation":
                 return self._describe(plan)
         if self._is_command(plan):
@@ -183,6 +183,15 @@ class SqlFace:
         }
         return self._database.spark.createDataFrame(pa.table(rows))
 
+    def _show_views(self) -> DataFrame:
+        """The views, and why some are not followed."""
+        reasons = self._database.untrusted
+        said = [reasons.get(name, "") for name in self._database.views]
+        shown = self._show(self._database.views).toArrow()
+        return self._database.spark.createDataFrame(
+            shown.append_column("untrusted", pa.array(said, pa.string()))
+        )
+
     def _describe(self, plan: JavaObject) -> DataFrame:
         parts = items(plan.relation().multipartIdentifier())
         entry = self._state().entry(str(parts[-1]))
@@ -197,6 +206,9 @@ class SqlFace:
             "null": ["" if f.nullable else "NOT NULL" for f in fields],
             "key": ["PRIMARY KEY" if i in key else "" for i in range(len(fields))],
         }
+        if entry.name in (reasons := self._database.untrusted):
+            for name, said in zip(rows, ("# untrusted", reasons[entry.name], "", ""), strict=True):
+                rows[name].append(said)
         return self._database.spark.createDataFrame(pa.table(rows))
 
     def _epoch(self) -> DataFrame:

@@ -33,6 +33,7 @@ from pyarrow import fs
 
 from rekindle.errors import CorruptionError
 from rekindle.traces.arrays import KEY, growth, integers
+from rekindle.traces.links import files_within, refuse_links
 from rekindle.traces.opened import OPEN_SEGMENTS, Mapped, OpenSegment
 from rekindle.traces.packed import packed
 from rekindle.traces.paging import advise_random
@@ -200,12 +201,16 @@ class Store:
         """Remove files; those already gone are no error."""
         for path in paths:
             OPEN_SEGMENTS.forget(self.uri, path)
+            if self._local:
+                refuse_links(self.root, os.path.dirname(path))
             remove = os.unlink if self._local else self.filesystem.delete_file
             with suppress(FileNotFoundError):
                 remove(self.locate(path))
 
     def list(self, directory: str = "") -> Sequence[str]:
         """The files under a directory, at any depth, sorted; none when it does not exist."""
+        if self._local:
+            return sorted(files_within(self.root, directory))
         selector = fs.FileSelector(
             self.locate(directory).rstrip("/"), recursive=True, allow_not_found=True
         )
@@ -217,6 +222,8 @@ class Store:
         return bool(self.filesystem.get_file_info(self.locate(path)).type == fs.FileType.File)
 
     def read_bytes(self, path: str) -> bytes:
+        if self._local:
+            refuse_links(self.root, path)
         with self.filesystem.open_input_stream(self.locate(path)) as stream:
             data: bytes = stream.read()
         return data
@@ -276,6 +283,7 @@ class Store:
             kind = "truncated" if info.size < segment.size else "too long"
             raise _corrupt(segment, kind, f"{info.size} bytes found, {segment.size} committed")
         if self._local:
+            refuse_links(self.root, segment.path)
             data = pa.memory_map(place, "r").read_buffer()
             if data.size < LARGE_BYTES:
                 return Mapped(data, data)
