@@ -65,7 +65,7 @@ class Explanation:
     """Why the view is not followed by this connection."""
 
     def __str__(self) -> str:
-        text = to_text(self.title, self.nodes, self.derivation)
+        text = to_text(self.title, self.nodes, self.derivation) if self.nodes else self.title
         sections = (
             ("untrusted: not followed", self.untrusted),
             ("kept factorised", self.kept),

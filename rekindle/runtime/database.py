@@ -142,6 +142,7 @@ class Database:
             with sound_definition(entry.name):
                 if entry.part_of is None:
                     self._leaves.add(entry.name, self._declared(entry))
+                self._engine.refuse_other_columns(entry)
                 if isinstance(entry, TableEntry):
                     self._engine.restore_table(entry)
             if isinstance(entry, ViewEntry) and entry.factorisation is None:

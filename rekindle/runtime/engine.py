@@ -45,10 +45,12 @@ from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
 from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import WEIGHT
+from rekindle.traces.layout import TraceLayout
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Durability, Store
 from rekindle.traces.threads import MANY_ROWS, each
 from rekindle.traces.trace import Advance, Trace, advance, fuel_for
+from rekindle.traces.values import Weight
 
 INLINE_ROWS = 2_000_000
 """Up to so many changed rows a step in the driver costs less than Spark jobs (bench shares)."""
@@ -99,9 +101,18 @@ class Engine:
 
     def restore_table(self, entry: TableEntry) -> None:
         """Give a table of the loaded state its node."""
-        node = table_node(entry)
-        self.circuit.table(node)
-        self._refuse_misfit(entry.name, [node])
+        self.circuit.table(table_node(entry))
+
+    def refuse_other_columns(self, entry: Entry) -> None:
+        """Raise unless the contents of a table or view have the columns that its schema says.
+
+        Spark reads rows as it is told: of other types it would read memory that is not theirs.
+        """
+        trace = self.state.traces.get(entry.node)
+        if trace is not None:
+            wanted = TraceLayout((Weight(),), payload_schema(entry.schema))
+            if trace.layout.fingerprint != wanted.fingerprint:
+                raise _misfit(entry.name, entry.node)
 
     def restore_view(self, entry: ViewEntry, term: Term) -> None:
         """Give a view of the loaded state its nodes; fails unless their state is there."""
@@ -129,11 +140,7 @@ class Engine:
         for node in nodes:
             trace = self.state.traces.get(node.id)
             if trace is None or trace.layout.fingerprint != self.plans.layout(node).fingerprint:
-                raise CorruptionError(
-                    f"the stored rows of '{name}' do not have the columns of their definition",
-                    detail=f"the trace of {node.id}",
-                    hint="restore the log directory from a backup",
-                )
+                raise _misfit(name, node.id)
 
     def identity_of(self, entry: ViewEntry, term: Term) -> str:
         """The node that a view would have if it were defined by a term."""
@@ -534,6 +541,14 @@ def _require_incremental(name: str, circuit: Circuit, view: View) -> None:
             detail=f"{shown}: there is no key to tell untouched rows by",
             hint="give it a key (GROUP BY, PARTITION BY), or leave out incremental = 'required'",
         )
+
+
+def _misfit(name: str, node: str) -> CorruptionError:
+    return CorruptionError(
+        f"the stored rows of '{name}' do not have the columns of their definition",
+        detail=f"the trace of {node}",
+        hint="restore the log directory from a backup",
+    )
 
 
 def _files(trace: Trace) -> list[str]:

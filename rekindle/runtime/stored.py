@@ -252,14 +252,15 @@ def _refuse_misfit(state: State, entry: Entry) -> None:
                 raise ShapeError(f"a column of '{entry.name}' has a type of somebody's own")
     elif entry.loop is not None:
         loop = entry.loop
-        if loop.output >= len(loop.names) or len(loop.queries) not in (0, len(loop.names)):
+        wanted = 0 if entry.plan is not None else len(loop.names)
+        if loop.output >= len(loop.names) or len(loop.queries) != wanted:
             raise ShapeError(f"the recursion of '{entry.name}' lacks a query")
 
 
 def _refuse_loose(state: State, entry: ViewEntry) -> None:
     """The collections of a factorised view are views, each under one before it."""
     assert entry.factorisation is not None
-    collections, columns = entry.factorisation.collections, set[str]()
+    collections, columns = entry.factorisation.collections, dict[str, str]()
     for i, each in enumerate(collections):
         view = state.entries.get(each.view)
         if not isinstance(view, ViewEntry) or view.part_of != entry.name:
@@ -272,10 +273,11 @@ def _refuse_loose(state: State, entry: ViewEntry) -> None:
         known = () if isinstance(above, tuple) else (*above.key, *above.values)
         if not set(each.key).issubset(known):
             raise ShapeError(f"the collection '{each.view}' has a key that is not above it")
-        columns.update(each.values)
+        types = view.schema.types[len(each.key) :]
+        columns.update(zip(each.values, types, strict=True))
     if not collections or collections[0].parent is not None:
         raise ShapeError(f"the collections of '{entry.name}' have no root")
-    if not columns.issuperset(entry.factorisation.outputs):
+    if [columns.get(name) for name in entry.factorisation.outputs] != list(entry.schema.types):
         raise ShapeError(f"a column of '{entry.name}' is in no collection")
 
 

@@ -146,8 +146,10 @@ def text_cases() -> Iterator[Case]:
 HOSTILE_SQL = {
     "reflect": f"SELECT reflect('java.lang.System', 'setProperty', '{PROPERTY}', 'ran') AS name, "
     "1L AS total, 1L AS c FROM t",
-    "java_method": f"SELECT java_method('java.lang.System', 'setProperty', '{PROPERTY}', 'r') FROM t",
-    "try_reflect": f"SELECT try_reflect('java.lang.System', 'setProperty', '{PROPERTY}', 'r') FROM t",
+    "java_method": "SELECT java_method('java.lang.System', 'setProperty', "
+    f"'{PROPERTY}', 'ran') FROM t",
+    "try_reflect": "SELECT try_reflect('java.lang.System', 'setProperty', "
+    f"'{PROPERTY}', 'ran') FROM t",
     "in a subquery": "SELECT name, 1L, 1L FROM n WHERE EXISTS (SELECT "
     f"reflect('java.lang.System', 'setProperty', '{PROPERTY}', 'ran'))",
     "in a WITH": f"WITH q AS (SELECT reflect('java.lang.System', 'setProperty', '{PROPERTY}', 'r') "
@@ -400,7 +402,10 @@ def file_cases() -> Iterator[Case]:
         "packed": _as_table(
             lambda t: t.cast(
                 pa.schema(
-                    [f.with_metadata({"meant": "Tensor"}) if f.name == "c0" else f for f in t.schema],
+                    [
+                        f.with_metadata({"meant": "Tensor"}) if f.name == "c0" else f
+                        for f in t.schema
+                    ],
                     {"packed": ""},
                 )
             )

@@ -26,11 +26,21 @@ from rekindle.traces.opened import OPEN_SEGMENTS
 from tests.hostile.corpus import PROPERTY, Case
 from tests.hostile.template import forget
 
-_KNOWN = {"rekindle", "pyspark", "py4j", "pyarrow", "numpy", "pandas", "xxhash", "tests", "dateutil"}
+_KNOWN = {
+    "rekindle",
+    "pyspark",
+    "py4j",
+    "pyarrow",
+    "numpy",
+    "pandas",
+    "xxhash",
+    "tests",
+    "dateutil",
+}
 _KNOWN |= {"pytz", "six", "encodings", "google", "grpc", "zoneinfo", "tzdata", "_pytest", "pytest"}
+_KNOWN |= {"IPython"}  # PySpark asks whether it is there.
 _STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork")
 _FORBIDDEN = (*_STARTS, "ctypes.dlopen", "socket.bind", "socket.getaddrinfo", "os.startfile")
-_PICKLED = {"pyspark.sql.types", "builtins"}
 
 
 @dataclass

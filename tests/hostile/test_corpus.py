@@ -140,12 +140,17 @@ if __name__ == "__main__":
         here = World(session, Path(directory))
         wanted = sys.argv[1:]
         chosen = [c for c in here.cases if not wanted or any(w in c.name for w in wanted)]
+        if wanted[:1] == ["--from"]:
+            chosen = here.cases[int(wanted[1]) :]
         wrong = 0
         for number, each in enumerate(chosen):
             found = here.visit(each)
             wrong += bad(found)
             verdict = "BAD " if bad(found) else "fine"
-            print(f"{number} {verdict} {found.name} | {found.worked} | {found.refused[:1]}", flush=True)
+            print(
+                f"{number} {verdict} {found.name} | {found.worked} | {found.refused[:1]}",
+                flush=True,
+            )
             if bad(found):
                 print("      ", found.escaped[:3], found.noticed[:3], flush=True)
         print(f"{len(chosen)} cases, {wrong} bad", flush=True)

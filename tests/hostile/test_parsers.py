@@ -6,6 +6,7 @@ No Spark is started here.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,9 @@ def test_a_record_of_any_bytes(body: bytes) -> None:
         read_record("log/x.record", body, 1)
 
 
-@pytest.mark.parametrize("body", [b"[" * 10**6, b'{"format":' * 10**5, b'{"format":1' + b"0" * 9999])
+@pytest.mark.parametrize(
+    "body", [b"[" * 10**6, b'{"format":' * 10**5, b'{"format":1' + b"0" * 9999]
+)
 def test_a_record_that_is_deep_or_long(body: bytes) -> None:
     with pytest.raises(CorruptionError):
         read_record("log/x.record", body, 1)
@@ -181,7 +184,13 @@ def test_the_log_does_not_follow_a_record_of_another_epoch(tmp_path: Path) -> No
 LINES = st.sampled_from(
     [
         *("distinct", "union", "negate", "source t (a: int)", "source t (a: int, a: int)", "join"),
-        *("map x = $0:int", "map x = @0", "map x = @7", "filter $9:boolean", "fix a give 5 within 1"),
+        *(
+            "map x = $0:int",
+            "map x = @0",
+            "map x = @7",
+            "filter $9:boolean",
+            "fix a give 5 within 1",
+        ),
         *("triggered over 3", "pergroup by 0 first 1 of 4 body @0", "constant @0 (a: int)"),
         *("aggregate by k = $0:int compute s = sum($0:int):bigint", "semijoin any always"),
         *("flatmap keep 9 generate @0", "outerjoin left on $0:int = $0:int", "join find left @0"),
@@ -197,18 +206,16 @@ LINES = st.sampled_from(
     )
 )
 def test_term_texts(written: str) -> None:
-    with sound("log/x.record"):
-        try:
-            term_text.parse(written, [object()])
-        except RekindleError:
-            pass
-        except CorruptionError as error:
-            raise AssertionError from error
+    """Whatever a text is, it denotes a term or is refused by its parser, or by `sound` around."""
+    with suppress(RekindleError), sound("log/x.record"):
+        term_text.parse(written, [object()])
     term_text.names_read(written)
 
 
 @settings(max_examples=300)
-@given(anything | st.fixed_dictionaries({"form": st.sampled_from(list(persist._FORMS)), "x": anything}))
+@given(
+    anything | st.fixed_dictionaries({"form": st.sampled_from(list(persist._FORMS)), "x": anything})
+)
 def test_parts_of_terms(value: Any) -> None:
     def refuse(data: bytes) -> list[Any]:
         return []
@@ -223,10 +230,8 @@ def test_parts_of_terms(value: Any) -> None:
 @settings(max_examples=300)
 @given(st.binary(max_size=60) | anything.map(lambda v: plain.MARK + json.dumps(v).encode()))
 def test_plain_values_of_any_bytes(data: bytes) -> None:
-    try:
+    with suppress(ValueError):
         plain.loads(data)
-    except ValueError:
-        pass
 
 
 RING = categorical_ring(2)
@@ -235,7 +240,20 @@ RING = categorical_ring(2)
 @pytest.mark.parametrize(
     "value",
     [
-        *(0, -7, 2**200, 1.5, float("inf"), "x", None, True, b"\0", (1, ("a",)), [1, [2]], {"a": 1}),
+        *(
+            0,
+            -7,
+            2**200,
+            1.5,
+            float("inf"),
+            "x",
+            None,
+            True,
+            b"\0",
+            (1, ("a",)),
+            [1, [2]],
+            {"a": 1},
+        ),
         *(Fraction(3, 7), INTEGERS, CofactorRing(3, RATIONALS), RING, RING.one, RING.zero),
         RING.lift(0, category("colour", "red")),
     ],
@@ -294,7 +312,9 @@ def test_arrow_files_of_which_the_checksum_is_right(tmp_path_factory: Any, data:
     """Whatever the bytes are, they are the rows that the log says or an error with the name."""
     directory = tmp_path_factory.getbasetemp() / "arrow"
     store = Store(str(directory))
-    columns = {name: pa.array([1, 2, 3], pa.int64()) for name in ("_key", "_id0", "_id1", "_weight")}
+    columns = {
+        name: pa.array([1, 2, 3], pa.int64()) for name in ("_key", "_id0", "_id1", "_weight")
+    }
     table = pa.table({**columns, "c0": ["a", None, "ccc"], "c1": [[1], [], [2, 3]]})
     segment = store.write("data/t/e.arrow", table)
     good = store.read_bytes(segment.path)

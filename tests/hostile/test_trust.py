@@ -1,4 +1,4 @@
-"""Views whose functions came with the directory: read, shown, not followed, until they are trusted."""
+"""Views whose functions came with the directory: read and shown, followed once they are trusted."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def test_an_untrusted_view_is_read_and_not_followed(path: str, spark: SparkSessi
         shown = {row["name"]: row["untrusted"] for row in db.sql("SHOW VIEWS").collect()}
         assert shown["plain"] == "" and "Python" in shown["python"]
         assert any("untrusted" in row["column"] for row in db.sql("DESCRIBE python").collect())
-        assert "untrusted" in str(db.explain("python")) and "untrusted" in db.explain("above").json()
+        assert (
+            "untrusted" in str(db.explain("python")) and "untrusted" in db.explain("above").json()
+        )
         assert rows(db, "python") == bag([(1, 6), (2, 7)])
         assert len(db.changes("python").collect()) == 2
         for refused in (db.check, db.recompute):
