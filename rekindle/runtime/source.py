@@ -24,6 +24,7 @@ from rekindle.errors import DefinitionError, HistoryError, RekindleError, Unsupp
 from rekindle.runtime.contents import repeated, snapshot
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.state import Entry, State, ViewEntry
+from rekindle.runtime.stored import sound_definition
 from rekindle.traces.partition import KeyRange, key_ranges
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
@@ -95,9 +96,9 @@ class RekindleSource(DataSource):
     @briefly
     def schema(self) -> StructType:
         _, state, entry = self._open()
-        stored = from_arrow_schema(
-            state.traces[entry.node].layout.payload, prefer_timestamp_ntz=True
-        )
+        payload = state.traces[entry.node].layout.payload
+        with sound_definition(entry.name):
+            stored = from_arrow_schema(payload, prefer_timestamp_ntz=True)
         return StructType(
             [
                 StructField(field.name, column.dataType)

@@ -111,7 +111,7 @@ class Untrusted:
             if source in self.reasons:
                 raise untrusted(
                     f"view '{name}' cannot read '{source}', which is untrusted",
-                    self.reasons[source],
+                    f"it reads '{source}': {self.reasons[source]}",
                 )
 
     def refuse_changes(
@@ -120,7 +120,7 @@ class Untrusted:
         """Raise `UntrustedError` if a change of the tables would change a view that is left out."""
         if not self.reasons:
             return
-        changed = set(tables)
+        changed = {state.entry(table).name for table in tables}
         for name in self.reasons:
             reached = self._tables_of(name, state, terms) & changed
             if reached:

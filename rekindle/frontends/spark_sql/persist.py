@@ -135,7 +135,7 @@ def refuse_python(stored: str) -> None:
     """Raise `UntrustedError` if a text stands for a function written in Python."""
     form = read_json(stored, _part).get("form")
     if form in _PYTHON:
-        raise untrusted("a stored function is not loaded", f"a {form} is written in Python")
+        raise untrusted("a stored function is not loaded", f"it calls Python functions ({form})")
 
 
 _PYTHON = ("ring sum", "evaluation", "group map", "cogroup map")
