@@ -104,6 +104,10 @@ class StorageError(RekindleError, OSError):
     """
 
 
+class UntrustedError(RekindleError):
+    """Something stored that would run code, in a database that this connection does not trust."""
+
+
 class HistoryError(RekindleError):
     """An epoch outside the retained change history."""
 
@@ -146,4 +150,15 @@ def iteration_limit(names: Iterable[str], limit: int) -> IterationLimitError:
         f"the recursion of {shown} did not end within {limit:,} iterations",
         detail="it may have no end: a value that grows at every turn, or one that alternates",
         hint="nothing was applied; bound what grows, or allow more iterations",
+    )
+
+
+def untrusted(what: str, reason: str) -> UntrustedError:
+    """The error for a view that needs what this connection may not run."""
+    return UntrustedError(
+        what,
+        detail=reason,
+        hint="if you trust whoever wrote the directory, open it with rekindle.connect(path, "
+        "trust=True); or give the view's definition again with db.register(name, definition), or "
+        "drop the view",
     )

@@ -5,7 +5,9 @@ result of the sum. Since the sum is linear, its change is the sum of the changed
 being the negated value; the other rows of the group are not needed. Only the additive group is
 used for that. A ring multiplies as well, inside `lift`, where a row has several parts.
 
-The three parts are kept pickled, so that what is stored is the same bytes whenever it is read.
+The three parts are kept as bytes, so that what is stored is the same whenever it is read: a ring of
+this package in the plain form of `plain`, whatever a user wrote pickled. Loading pickled bytes runs
+what is in them: who stores a sum decides whether it may be loaded.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+from rekindle.algebra import plain
 from rekindle.algebra.groups import Group, multiple, total
 
 V = TypeVar("V")
@@ -52,7 +55,7 @@ class RingSum(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class StoredSum:
-    """The pickled parts of a sum."""
+    """The parts of a sum, in bytes."""
 
     group: bytes
     lift: bytes
@@ -75,4 +78,11 @@ class StoredSum:
 
 @lru_cache(maxsize=256)
 def _loaded(stored: StoredSum) -> RingSum[Any]:
-    return RingSum(*map(pickle.loads, (stored.group, stored.lift, stored.finish)))
+    return RingSum(
+        load_group(stored.group), pickle.loads(stored.lift), pickle.loads(stored.finish)
+    )
+
+
+def load_group(data: bytes) -> Any:
+    """The ring that bytes stand for."""
+    return plain.loads(data) if plain.is_plain(data) else pickle.loads(data)

@@ -136,6 +136,23 @@ def parse(text: str, table: Sequence[object] = ()) -> Term:
     return _parse_nodes(lines)
 
 
+def names_read(text: str) -> tuple[str, ...]:
+    """The names of the sources in a text, whatever else is in it; none where it is no text.
+
+    >>> names_read("map x = @0\n  source t (x: int)")
+    ('t',)
+    """
+    found = []
+    for number, content in enumerate(text.splitlines(), start=1):
+        line = _Line(number, content, ())
+        try:
+            if line.accept("source"):
+                found.append(line.name())
+        except DefinitionError:
+            continue
+    return tuple(dict.fromkeys(found))
+
+
 # --- printing -----------------------------------------------------------------------------------
 
 

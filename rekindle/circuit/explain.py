@@ -63,10 +63,13 @@ class Explanation:
     """The settings that the view was made under, where those of the session are others."""
     fed: str = ""
     """Which parts of the last change reached the view as products of vectors."""
+    untrusted: str = ""
+    """Why the view is not followed by this connection."""
 
     def __str__(self) -> str:
-        text = to_text(self.title, self.nodes, self.derivation)
+        text = to_text(self.title, self.nodes, self.derivation) if self.nodes else self.title
         sections = (
+            ("untrusted: not followed", self.untrusted),
             ("kept factorised", self.kept),
             ("policies", self.policies),
             ("made under settings that the session does not have", self.settings),
@@ -82,7 +85,8 @@ class Explanation:
         """Everything, as JSON."""
         content = {
             "title": self.title,
-            "root": self.nodes[0].id,
+            "root": self.nodes[0].id if self.nodes else None,
+            "untrusted": self.untrusted or None,
             "kept": self.kept or None,
             "policies": self.policies or None,
             "settings": self.settings or None,

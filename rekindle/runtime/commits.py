@@ -31,6 +31,7 @@ from rekindle.errors import (
     IterationLimitError,
     RowError,
     TransactionTimeoutError,
+    UntrustedError,
 )
 from rekindle.runtime.stepping import TableChange
 from rekindle.traces.arrays import KEY, WEIGHT, integers
@@ -41,8 +42,8 @@ GATHERING_SHARE = 0.25
 """A group waits for those who were in the last one, for this part of the time which that took."""
 GATHERING_SECONDS = 0.02
 """And no longer than this."""
-OF_ROWS = (ConstraintError, RowError, EvaluationError, IterationLimitError)
-"""Errors that lie in somebody's rows, so that the others of a group may go on without them."""
+OF_ROWS = (ConstraintError, RowError, EvaluationError, IterationLimitError, UntrustedError)
+"""Errors that lie in what somebody changes, so that the others of a group may go on."""
 
 
 @dataclass(slots=True, eq=False)

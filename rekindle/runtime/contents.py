@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType, YearMonthIntervalType
 
 from rekindle.calculus.schema import Schema
+from rekindle.errors import CorruptionError
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.jvm import Catalyst
 from rekindle.runtime.state import Change
@@ -63,7 +64,7 @@ class Contents:
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             for table in snapshot(trace, undone, store, key_range, pending):
-                yield repeated(table, width)
+                yield repeated(without_holes(table, schema), width)
 
         rows = trace.rows + sum(run.rows for run in undone)
         frame = self._decoded(self._frame(kernel, payload_schema(schema), rows), schema)
@@ -78,7 +79,7 @@ class Contents:
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             for table in snapshot(trace, undone, store, key_range):
-                yield table.select(names)
+                yield without_holes(table, schema).select(names)
 
         rows = trace.rows + sum(run.rows for run in undone)
         return self._decoded(self._frame(kernel, payload_schema(schema), rows), schema)
@@ -98,6 +99,7 @@ class Contents:
             for change in changes:
                 run = Trace(trace.layout, (change.run,))
                 for table in TraceReader.of_trace(run, store, key_range).scan():
+                    table = without_holes(table, schema)
                     epochs = pa.array(np.full(len(table), change.epoch, dtype=np.int64))
                     yield table.select([WEIGHT, *columns.names]).add_column(0, EPOCH, epochs)
 
@@ -165,9 +167,30 @@ def snapshot(
     yield from TraceReader.of_trace(trace, store, key_range, extra).scan()
 
 
+def without_holes(table: pa.Table, schema: Schema) -> pa.Table:
+    """The table; raises `CorruptionError` if a column that has no NULLs has one.
+
+    Spark does not look whether there is one, and would read what stands in its place.
+    """
+    for i, field in enumerate(schema):
+        if not field.nullable and table.column(f"c{i}").null_count:
+            raise CorruptionError(
+                f"the column '{field.name}' has a NULL where none may be",
+                detail="its files and its definition do not fit together",
+                hint="restore the database from a backup",
+            )
+    return table
+
+
 def repeated(table: pa.Table, width: int) -> pa.Table:
     """The payload of a table, each row as often as its weight says."""
     weights = integers(table.column(WEIGHT))
+    if (weights < 0).any():
+        raise CorruptionError(
+            "a row occurs less than no times",
+            detail="its files do not fit together",
+            hint="restore the database from a backup",
+        )
     payload = table.select([f"c{i}" for i in range(width)])
     if (weights == 1).all():
         return payload

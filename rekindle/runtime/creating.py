@@ -101,6 +101,11 @@ class Creating:
         self.engine.create_views([(entry, term)], wanted.incremental)
         return entry
 
+    def read_again(self, entry: ViewEntry, definition: Definition) -> tuple[ViewEntry, Term]:
+        """The entry and term that a definition would have, kept as a stored view is."""
+        fresh, term = self._read(entry.name, definition)
+        return self.definitions.under(entry.policy, fresh, term)
+
     @property
     def choosing(self) -> Choosing:
         """Policies compared for the tables as they are now."""

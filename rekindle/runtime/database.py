@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.costs import Course
 from rekindle.circuit.explain import Explanation
 from rekindle.circuit.nodes import Table
@@ -27,7 +28,9 @@ from rekindle.errors import (
     DefinitionError,
     StatementError,
     UnsupportedError,
+    UntrustedError,
 )
+from rekindle.errors import untrusted as untrusted_error
 from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.commands import command
@@ -43,7 +46,7 @@ from rekindle.runtime.contents import RESERVED, Contents
 from rekindle.runtime.creating import Creating, Definition, Wanted
 from rekindle.runtime.datalog import Datalog
 from rekindle.runtime.definition_text import definition_text
-from rekindle.runtime.definitions import Definitions, mentioned
+from rekindle.runtime.definitions import Definitions, mentioned, named_in
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep, altered, table_node
 from rekindle.runtime.explaining import explained
@@ -59,7 +62,9 @@ from rekindle.runtime.session import require_classic, session_for
 from rekindle.runtime.sessions import Sessions
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
+from rekindle.runtime.stored import sound_definition
 from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.trust import Trust, remember
 from rekindle.runtime.verify import Verification, verify
 from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
@@ -110,6 +115,7 @@ class Database:
         retain: int | None,
         partitions: int | None = None,
         wait: float = 0.0,
+        trust: bool = False,
     ) -> None:
         self.path = path
         place = database_place(path)
@@ -141,7 +147,8 @@ class Database:
             plans = Plans(Lowering(self._catalyst), self._channel)
             self._engine = Engine(store, log, state, plans, self._frames)
             self._engine.retention = retain
-            self._definitions = Definitions(self._catalyst, self._leaves)
+            self._definitions = Definitions(self._catalyst, self._leaves, Trust(trust))
+            self._registered: dict[str, tuple[ViewEntry, Term]] = {}
             self._feeding = Feeding(plans, store, self._definitions.rounding)
             self._engine.feeding = self._feeding
             self._creating = Creating(self._engine, self._definitions, self._feeding)
@@ -173,17 +180,79 @@ class Database:
             raise
 
     def _restore(self) -> None:
+        self._engine.untrusted.clear()
         for entry in self._engine.state.in_order:
-            if entry.part_of is None:
-                self._leaves.add(entry.name, self._declared(entry))
-            if isinstance(entry, ViewEntry) and entry.factorisation is not None:
-                continue
-            if isinstance(entry, TableEntry):
-                self._engine.restore_table(entry)
-            else:
-                self._engine.restore_view(entry, self._definitions.term(entry))
-                if entry.policy is Policy.FACTORED:
-                    self._feeding.add(entry.name, self._definitions.fed_again(entry))
+            with sound_definition(entry.name):
+                if entry.part_of is None:
+                    self._leaves.add(entry.name, self._declared(entry))
+                self._engine.refuse_other_columns(entry)
+                if isinstance(entry, TableEntry):
+                    self._engine.restore_table(entry)
+            if isinstance(entry, ViewEntry) and entry.factorisation is None:
+                self._restore_view(entry)
+
+    def _restore_view(self, entry: ViewEntry) -> None:
+        """Let a view be followed, or leave it out if that needs code that is not trusted."""
+        untrusted, fed = self._engine.untrusted, None
+        try:
+            _, term = self._registered.get(entry.name) or (entry, self._definitions.term(entry))
+            untrusted.refuse_reading(entry.name, sources(term))
+            if entry.policy is Policy.FACTORED:
+                fed = self._definitions.fed_again(entry)
+        except UntrustedError as error:
+            is_fed = entry.policy is Policy.FACTORED
+            known = named_in(entry.sql or "", self._engine.state.entries) if is_fed else []
+            untrusted.add(entry, error.detail, known)
+            return
+        with sound_definition(entry.name):
+            self._engine.restore_view(entry, term)
+            if fed is not None:
+                self._feeding.add(entry.name, fed)
+
+    # ---- trust -----------------------------------------------------------------------------
+
+    @property
+    def untrusted(self) -> dict[str, str]:
+        """The views that are read and not followed, and why; see `connect(path, trust=True)`."""
+        return self._engine.untrusted.shown(self._refreshed().state)
+
+    def register(self, name: str, definition: Definition) -> None:
+        """Give the definition of an untrusted view again, so that it is followed.
+
+        It has to be what the view was made of, to the bytes of its functions: nothing stored is
+        loaded, and a definition that differs is refused.
+        """
+        engine = self._refreshed()
+        entry = engine.state.entry(name)
+        if not isinstance(entry, ViewEntry):
+            raise DefinitionError(f"'{name}' is a table and has no definition")
+        if entry.name not in engine.untrusted.reasons:
+            if entry.name in self.untrusted:
+                raise UnsupportedError(
+                    f"the factorised view '{name}' cannot be registered",
+                    hint="open the database with rekindle.connect(path, trust=True)",
+                )
+            return
+        fresh, term = self._creating.read_again(entry, definition)
+        if engine.identity_of(entry, term) != entry.node:
+            raise DefinitionError(
+                f"the definition given for view '{name}' is not the one it was made of",
+                detail="a query, a function or a column differs",
+                hint="DROP the view and create it with the new definition",
+            )
+        self._registered[entry.name] = (fresh, term)
+        remember([fresh])
+        self._restore_anew()
+
+    def _restore_anew(self) -> None:
+        self._engine.forget_definitions()
+        self._feeding.views.clear()
+        self._restore()
+
+    def _refuse_untrusted(self, name: str, done: str) -> None:
+        reason = self.untrusted.get(name)
+        if reason is not None:
+            raise untrusted_error(f"view '{name}' is untrusted and cannot be {done}", reason)
 
     # ---- statements ------------------------------------------------------------------------
 
@@ -420,6 +489,7 @@ class Database:
         old = self._unread(name, ViewEntry, "given another definition")
         assert isinstance(old, ViewEntry)
         comment = optional_text("a comment", comment)
+        self._refuse_untrusted(old.name, "given another definition")
         wanted = Wanted(_incremental(incremental), policy, is_factorised(representation), comment)
         entry = self._creating.replace(old, definition, wanted)
         self._leaves.remove(old.name)
@@ -572,7 +642,9 @@ class Database:
             node = transaction.node(entry.name)
             pending, trace = transaction.pending(node), transaction.trace(node)
             return self._contents.table(entry.name, entry.schema, trace, pending=pending)
-        if transaction.changed.isdisjoint(self._engine.tables_under(entry.name)):
+        engine = self._engine
+        stays = entry.name in engine.untrusted.reasons
+        if stays or transaction.changed.isdisjoint(engine.tables_under(entry.name)):
             return self._committed(state, entry.name)
         read = self._engine.sources_of(entry.name)
 
@@ -626,6 +698,10 @@ class Database:
             root = self.explain(entry.factorisation.roots[0].view)
             kept = self.factorised(name).tree(sizes=True)
             return replace(root, title=f"view {entry.name}", derivation=(), kept=kept)
+        if entry.name in engine.untrusted.reasons:
+            return Explanation(
+                f"view {entry.name} (untrusted)", (), untrusted=engine.untrusted.reasons[entry.name]
+            )
         return explained(engine, entry, self._definitions, self._creating.choosing)
 
     @property
@@ -669,6 +745,8 @@ class Database:
 
     def _recomputed(self, entry: ViewEntry, read: Callable[[str], DataFrame]) -> DataFrame:
         """A view's query over what `read` gives for the tables and views that it names."""
+        self._refuse_untrusted(entry.name, "recomputed")
+        entry = self._registered.get(entry.name, (entry, None))[0]
         known = self._engine.sources_of(entry.name)
 
         def contents(source: str) -> DataFrame:
@@ -767,9 +845,7 @@ class Database:
         if state.entries != before.entries:
             for name in before.entries:
                 self._leaves.remove(name)
-            self._engine.forget_definitions()
-            self._feeding.views.clear()
-            self._restore()
+            self._restore_anew()
 
     def _query(
         self,
@@ -853,6 +929,7 @@ def connect(
     retain: int | None = None,
     partitions: int | None = None,
     wait: float = 0.0,
+    trust: bool = False,
 ) -> Database:
     """Open the database at `path`, or create it.
 
@@ -860,6 +937,10 @@ def connect(
     may read with `mode="read"`. `retain` limits the change history to so many epochs; by default
     all of it is kept. `partitions`, a power of two, is the number of tasks of every part of a step
     on Spark; by default each part chooses.
+
+    A database is data: functions in Python, and whatever else in it would run code, are left alone
+    unless this process made them. Views that need them can be read and are not followed;
+    `db.untrusted` lists them. With `trust=True` they are run as whoever wrote the directory wants.
     """
     if mode not in ("read", "write"):
         raise DefinitionError(f"unknown mode '{mode}'", detail="available: read, write")
@@ -880,4 +961,5 @@ def connect(
         retain=retain,
         partitions=partitions,
         wait=wait,
+        trust=trust,
     )

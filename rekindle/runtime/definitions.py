@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Fix, Term, UnionAll
 from rekindle.calculus.text import parse as parse_term
 from rekindle.calculus.text import to_text_with_table
-from rekindle.errors import DefinitionError, UnsupportedError
+from rekindle.errors import DefinitionError, UnsupportedError, UntrustedError
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolve
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
@@ -30,14 +31,16 @@ from rekindle.frontends.spark_sql.jvm import (
     settings_of,
     simple_name,
 )
-from rekindle.frontends.spark_sql.persist import dump, load
+from rekindle.frontends.spark_sql.persist import dump, load, refuse_python
 from rekindle.frontends.spark_sql.settings import described
+from rekindle.frontends.spark_sql.stored_objects import read_listed, read_text
 from rekindle.frontends.spark_sql.stored_plans import (
     plans_from_text,
     plans_to_text,
     restored,
     storable,
 )
+from rekindle.frontends.spark_sql.stored_queries import refuse_code
 from rekindle.frontends.spark_sql.subqueries import with_joined_subqueries
 from rekindle.frontends.spark_sql.ties import decided
 from rekindle.frontends.spark_sql.translate import Translator
@@ -55,6 +58,8 @@ from rekindle.runtime.model_terms import sums_terms
 from rekindle.runtime.models import ModelSpec
 from rekindle.runtime.recursion import Fixpoint, Loop, fixed_point
 from rekindle.runtime.state import ViewEntry
+from rekindle.runtime.stored import sound_definition
+from rekindle.runtime.trust import Trust, queries_of
 from rekindle.spark.arithmetic import SparkArithmetic
 from rekindle.spark.types import check_storable, schema_of
 
@@ -69,23 +74,22 @@ _POLICIES: Mapping[Policy, Callable[[Term, Arithmetic], Factorised]] = {
 _WORDS = {Policy.VIEW_TREE: "a view tree", Policy.HIGHER_ORDER: "deltas of deltas"}
 
 
+_DOUBTED: ContextVar[bool] = ContextVar("doubted", default=False)
+"""Is the SQL that is read now somebody else's?"""
+
+
 class Definitions:
     """Reads and keeps the view definitions of one database."""
 
-    def __init__(self, catalyst: Catalyst, leaves: Leaves) -> None:
+    def __init__(self, catalyst: Catalyst, leaves: Leaves, trust: Trust) -> None:
         self._catalyst = catalyst
         self._leaves = leaves
+        self._trust = trust
         self._translator = Translator(catalyst, leaves)
 
     def of_sql(self, name: str, sql: str) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as SQL text."""
         return self._entry(name, self._resolved(sql), sql=sql, plan=None)
-
-    def again(self, entry: ViewEntry) -> tuple[ViewEntry, Term]:
-        """The same for a stored view, under the settings that it was made with."""
-        assert entry.sql is not None
-        with self._catalyst.under(entry.settings):
-            return self.of_sql(entry.name, entry.sql)
 
     def settings_apart(self, entry: ViewEntry) -> str:
         """The settings of a stored view that the session has otherwise, for people."""
@@ -180,20 +184,43 @@ class Definitions:
 
     def _resolved(self, sql: str, given: Mapping[str, JavaObject] | None = None) -> DataFrame:
         """The query over the tables, and over plans that have names for the moment."""
-        plan = parse(self._catalyst, sql)
+        plan = self._parsed(sql, given or {})
         known = self._leaves.plans
         scope = {mention: known[mention] for mention in mentioned(plan, known)} | dict(given or {})
         return resolve(self._catalyst, plan, scope, known)
 
+    def _parsed(self, sql: str, given: Iterable[str] = ()) -> JavaObject:
+        """The unresolved plan of a query; one that is doubted is looked at before it goes on."""
+        plan = parse(self._catalyst, sql)
+        if _DOUBTED.get():
+            refuse_code(self._catalyst, plan, [*self._leaves.plans, *given])
+        return plan
+
+    @contextmanager
+    def _on_behalf_of(self, entry: ViewEntry) -> Iterator[None]:
+        """What is read until the end stands in a stored entry, and is doubted unless trusted."""
+        token = _DOUBTED.set(not self._trust.covers_all(queries_of(entry)))
+        try:
+            yield
+        finally:
+            _DOUBTED.reset(token)
+
     def term(self, entry: ViewEntry) -> Term:
-        """The term of a stored view."""
+        """The term of a stored view; raises `UntrustedError` if it needs code of the database.
+
+        What Java's form of it has beyond the list is derived from the SQL text, if there is one.
+        """
         with self._catalyst.under(entry.settings):
             return self._term(entry)
 
     def _term(self, entry: ViewEntry) -> Term:
         if entry.spark == self._catalyst.spark.version:
-            scalars = [load(self._catalyst, text) for text in entry.scalars]
-            return parse_term(entry.term, scalars)
+            try:
+                with sound_definition(entry.name):
+                    return parse_term(entry.term, [self._loaded(text) for text in entry.scalars])
+            except UntrustedError:
+                if entry.sql is None:
+                    raise
         if entry.sql is None:
             how = "a DataFrame" if entry.loop is None else "Datalog"
             raise DefinitionError(
@@ -201,6 +228,11 @@ class Definitions:
                 detail=f"this is Spark {self._catalyst.spark.version}",
                 hint="open the database with that version, or drop the view and create it again",
             )
+        with self._on_behalf_of(entry):
+            return self._translated_anew(entry)
+
+    def _translated_anew(self, entry: ViewEntry) -> Term:
+        assert entry.sql is not None
         if entry.model is not None:
             return self.of_model(entry.name, entry.model.query, entry.model)[1]
         if entry.part_of is not None:
@@ -208,6 +240,18 @@ class Definitions:
             return next(term for part, term in parts if part.name == entry.name)
         again, term = self.of_sql(entry.name, entry.sql)
         return self.under(entry.policy, again, term)[1]
+
+    def _loaded(self, text: str) -> object:
+        if self._trust.covers(text):
+            return load(text, self._catalyst.deserialise)
+        refuse_python(text)
+        return load(text, lambda data: read_listed(self._catalyst, data))
+
+    def of_stored(self, entry: ViewEntry) -> tuple[ViewEntry, Term]:
+        """The entry and term of the SQL text of a stored view, before any policy."""
+        assert entry.sql is not None
+        with self._catalyst.under(entry.settings), self._on_behalf_of(entry):
+            return self.of_sql(entry.name, entry.sql)
 
     def under(self, policy: Policy, entry: ViewEntry, term: Term) -> tuple[ViewEntry, Term]:
         """The view with the integrals that a policy asks for; refuses one that has no use.
@@ -256,9 +300,8 @@ class Definitions:
 
     def fed_again(self, entry: ViewEntry) -> Fed:
         """The same for a stored view."""
-        assert entry.sql is not None
         with self._catalyst.under(entry.settings):
-            return self.fed(*self.of_sql(entry.name, entry.sql))
+            return self.fed(*self.of_stored(entry))
 
     def stored_over(self, entry: ViewEntry, term: Term, policy: Policy) -> ViewEntry:
         """The entry with another term under a policy."""
@@ -288,22 +331,24 @@ class Definitions:
 
     def recomputation(self, entry: ViewEntry, contents: Callable[[str], DataFrame]) -> DataFrame:
         """The view's query over the tables' contents, for Spark to run from scratch."""
-        with self._catalyst.under(entry.settings):
+        with self._catalyst.under(entry.settings), self._on_behalf_of(entry):
             return self._recomputation(entry, contents)
 
     def _recomputation(self, entry: ViewEntry, contents: Callable[[str], DataFrame]) -> DataFrame:
         if entry.sql is not None:
-            plan = parse(self._catalyst, entry.sql)
+            plan = self._parsed(entry.sql)
             names = mentioned(plan, self._leaves.plans)
             scope = {n: contents(n)._jdf.queryExecution().analyzed() for n in names}
             return resolve(self._catalyst, plan, scope, self._leaves.plans)
         if entry.plan is None:
             assert entry.loop is not None
             return self._fixed_point(entry.loop, contents)
-        marked = plans_from_text(self._catalyst, entry.plan)
+        read = plans_from_text if self._trust.covers(entry.plan) else read_text
+        with sound_definition(entry.name):
+            marked = read(self._catalyst, entry.plan)
+            initial, step = marked[0], marked[0 if entry.loop is None else 1]
         if entry.loop is None:
-            return self._filled(marked[0], contents)
-        initial, step = marked[:2]
+            return self._filled(initial, contents)
         loop = entry.loop
         whole = Evaluation.of(self._catalyst, self._filled, contents, loop, marked)
         return whole.rows(loop.names[0], loop.limit, initial, step, {})
@@ -383,7 +428,7 @@ class Definitions:
         schemas = {name: self._leaves.schema(name) for name in loop.names}
 
         def evaluate(query: str, values: Mapping[str, pa.Table]) -> pa.Table:
-            plan = parse(self._catalyst, query)
+            plan = self._parsed(query)
             frames = {
                 name: spark.createDataFrame(rows, schemas[name]) for name, rows in values.items()
             }
@@ -448,7 +493,12 @@ def _nullable(schema: StructType) -> StructType:
 
 def mentioned(plan: JavaObject, known: Iterable[str]) -> list[str]:
     """The names among `known` that occur in an unresolved plan, as far as its text shows."""
-    words = set(_words(str(plan.toString())))
+    return named_in(str(plan.toString()), known)
+
+
+def named_in(text: str, known: Iterable[str]) -> list[str]:
+    """The names among `known` whose words occur in a text."""
+    words = set(_words(text))
     return [name for name in known if words.issuperset(_words(name))]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,6 +26,7 @@ from rekindle.errors import (
     ClosedError,
     ConflictError,
     ConstraintError,
+    CorruptionError,
     DefinitionError,
     RekindleError,
     UnsupportedError,
@@ -40,6 +41,7 @@ from rekindle.runtime.products import split
 from rekindle.runtime.snapshots import Snapshots
 from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.stepping import Stepping, TableChange
+from rekindle.runtime.trust import Untrusted, remember
 from rekindle.runtime.view_settings import ViewSettings
 from rekindle.spark.frames import Frames, to_arrow
 from rekindle.spark.inline import prepared, write_table
@@ -47,10 +49,12 @@ from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
 from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import WEIGHT
+from rekindle.traces.layout import TraceLayout
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Durability, Store
 from rekindle.traces.threads import MANY_ROWS, each
 from rekindle.traces.trace import Advance, Trace, advance, fuel_for
+from rekindle.traces.values import Weight
 
 INLINE_ROWS = 2_000_000
 """Up to so many changed rows a step in the driver costs less than Spark jobs (bench shares)."""
@@ -86,6 +90,7 @@ class Engine:
         self.frames = frames
         self.circuit = Circuit()
         self.terms: dict[str, Term] = {}
+        self.untrusted = Untrusted()
         self.placement: Placement | None = None
         self.course: Course | None = None
         self.retention: int | None = None
@@ -108,6 +113,17 @@ class Engine:
         """Give a table of the loaded state its node."""
         self.circuit.table(table_node(entry))
 
+    def refuse_other_columns(self, entry: Entry) -> None:
+        """Raise unless the contents of a table or view have the columns that its schema says.
+
+        Spark reads rows as it is told: of other types it would read memory that is not theirs.
+        """
+        trace = self.state.traces.get(entry.node)
+        if trace is not None:
+            wanted = TraceLayout((Weight(),), payload_schema(entry.schema))
+            if trace.layout.fingerprint != wanted.fingerprint:
+                raise _misfit(entry.name, entry.node)
+
     def restore_view(self, entry: ViewEntry, term: Term) -> None:
         """Give a view of the loaded state its nodes; fails unless their state is there."""
         view = self.circuit.view(entry.name, derive(term), entry.schema, entry.node)
@@ -123,6 +139,23 @@ class Engine:
                 detail=f"no state for {', '.join(missing) or view.id}",
                 hint=f"DROP VIEW {entry.name} and create it again",
             )
+        reached = self.circuit.reachable(view.id)
+        self._refuse_misfit(entry.name, [n for n in reached if isinstance(n, Keeping)])
+
+    def _refuse_misfit(self, name: str, nodes: Iterable[Keeping]) -> None:
+        """Raise unless the rows of nodes are stored in the layout that their definition gives.
+
+        A layout says how values are read; no other than the circuit's own is ever followed.
+        """
+        for node in nodes:
+            trace = self.state.traces.get(node.id)
+            if trace is None or trace.layout.fingerprint != self.plans.layout(node).fingerprint:
+                raise _misfit(name, node.id)
+
+    def identity_of(self, entry: ViewEntry, term: Term) -> str:
+        """The node that a view would have if it were defined by a term."""
+        self.untrusted.refuse_reading(entry.name, sources(term))
+        return self.circuit.copy().view(entry.name, derive(term), entry.schema).id
 
     def forget_definitions(self) -> None:
         """Begin anew with no nodes; what the state lists is to be restored."""
@@ -206,6 +239,7 @@ class Engine:
                     history=history,
                 )
             )
+        remember([*(entry for entry, _ in definitions), *standing])
         self._let_go(gone, before)
         passed = {path for key in fed for path in _files(filled[key])}
         self._garbage.discard(result.passing | passed, self.state.epoch)
@@ -214,6 +248,7 @@ class Engine:
         self._remember(result, started)
 
     def _check_sources(self, name: str, term: Term) -> None:
+        self.untrusted.refuse_reading(name, sources(term))
         for source in sources(term):
             read = self.state.entries.get(source)
             if isinstance(read, ViewEntry) and read.factorisation is not None:
@@ -229,11 +264,12 @@ class Engine:
         A row's identity is that of all its columns, so the table is written anew, with its
         history, and what is kept for its views is filled again.
         """
+        self.untrusted.refuse_changes([old.name], self.state, self.terms)
         circuit = Circuit()
         for known in self.state.in_order:
             if isinstance(known, TableEntry):
                 circuit.table(table_node(entry if known.name == old.name else known))
-            elif known.factorisation is None:
+            elif known.name in self.terms:
                 circuit.view(known.name, derive(self.terms[known.name]), known.schema)
         self._follow_settings(circuit, self.state.entries)
         node = circuit.nodes[entry.node]
@@ -243,7 +279,7 @@ class Engine:
         moved = {
             known.node: circuit.names[name]
             for name, known in self.state.entries.items()
-            if isinstance(known, ViewEntry) and known.factorisation is None
+            if isinstance(known, ViewEntry) and name in self.terms
         }
         before = self.state
         with self._attempt(before.epoch + 1):
@@ -286,7 +322,9 @@ class Engine:
         names = {entry.name, *parts}
         # A part may read another: those that read go first.
         dropped = [entry.name] if entry.name in circuit.names else []
-        gone = {n.id for name in [*dropped, *reversed(parts)] for n in circuit.drop(name)}
+        dropped += [part for part in reversed(parts) if part in circuit.names]
+        gone = {n.id for name in dropped for n in circuit.drop(name)}
+        gone |= self.untrusted.freed(names, before, self.circuit.nodes)
         after = replace(
             before,
             entries={k: v for k, v in before.entries.items() if k not in names},
@@ -297,6 +335,7 @@ class Engine:
             self._commit(after)
         self._let_go(gone, before)
         self.circuit = circuit
+        self.untrusted.remove(names)
         for name in names:
             self.terms.pop(name, None)
             if self.feeding is not None:
@@ -304,7 +343,7 @@ class Engine:
 
     def _let_go(self, gone: set[str], before: State) -> None:
         """Free what nodes that are no longer part of the circuit held."""
-        for key in gone:
+        for key in gone & set(self.circuit.nodes):
             self.plans.forget(self.circuit.nodes[key])
             self.steps.pop(key, None)
         self._garbage.keep_history(self.state)
@@ -314,6 +353,7 @@ class Engine:
     def readers_of(self, name: str) -> list[str]:
         """The views whose definition reads a table or view."""
         found = {view for view, term in self.terms.items() if name in sources(term)}
+        found |= self.untrusted.readers_of(name)
         entries = [self.state.entry(view) for view in found]
         owners = (e.part_of if isinstance(e, ViewEntry) else None for e in entries)
         readers = {owner or e.name for owner, e in zip(owners, entries, strict=True)}
@@ -337,10 +377,10 @@ class Engine:
         waiting = [name]
         while waiting:
             for source in self.sources_of(waiting.pop()):
-                if isinstance(self.state.entries.get(source), ViewEntry):
-                    waiting.append(source)
-                else:
+                if not isinstance(self.state.entries.get(source), ViewEntry):
                     found.add(source)
+                elif source not in self.untrusted.reasons:
+                    waiting.append(source)
         return frozenset(found)
 
     # ---- transactions ----------------------------------------------------------------------
@@ -360,6 +400,8 @@ class Engine:
             started = time.perf_counter()
             for node in given:
                 self._check_current(node)
+            names = [node.name for node in given]
+            self.untrusted.refuse_changes(names, self.state, self.terms)
             self._follow_settings(self.circuit, self.state.entries)
             epoch = self.state.epoch + 1
             context = StepContext(self.circuit, self.state.traces, self.store, epoch)
@@ -573,6 +615,14 @@ def altered(table: str) -> ConflictError:
     return ConflictError(
         f"'{table}' was altered, or dropped, since the transaction began",
         hint="nothing was applied; begin the transaction again",
+    )
+
+
+def _misfit(name: str, node: str) -> CorruptionError:
+    return CorruptionError(
+        f"the stored rows of '{name}' do not have the columns of their definition",
+        detail=f"the trace of {node}",
+        hint="restore the log directory from a backup",
     )
 
 

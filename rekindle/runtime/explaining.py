@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rekindle.calculus.terms import Term
 from rekindle.circuit.explain import Explanation, NodeFacts, explain
+from rekindle.errors import UntrustedError
 from rekindle.incremental.pipeline import trace_steps
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.choosing import Choosing, described
@@ -42,7 +43,10 @@ def _policies(entry: ViewEntry, term: Term, definitions: Definitions, choosing: 
     if entry.policy is not Policy.FIRST_ORDER:
         if entry.sql is None:
             return f"policy {entry.policy.value}"
-        term = definitions.again(entry)[1]
+        try:
+            term = definitions.of_stored(entry)[1]
+        except UntrustedError as error:
+            return f"policy {entry.policy.value}; {error.message}: {error.detail}"
         if entry.policy is not Policy.FACTORED:
             decisions = [str(each) for each in definitions.decided(entry.policy, term).decisions]
     choices = dict(choosing.choices(term))

@@ -16,6 +16,7 @@ The head of the log is noted in the lease, after the record. Records that end be
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -35,12 +36,14 @@ from rekindle.runtime.state import (
     entry_from_json,
     entry_to_json,
 )
+from rekindle.runtime.stored import damaged, read_record, refuse_unsound, sound
 from rekindle.traces.conditional import UncertainError
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
 DIRECTORY = "log"
 ENDINGS = (".record", ".checkpoint")
+_NAMED = re.compile(rf"{DIRECTORY}/[0-9]{{16}}\.(record|checkpoint)")
 CHECKPOINT_EVERY = 64
 FORMAT = 1
 RACES = 5
@@ -255,7 +258,7 @@ class CommitLog:
         latest = max(checkpoints, key=_epoch_of)
         self._fence = 0
         state = self._followed_by(State(epoch=-1), latest)
-        state = self._follow(state, files)
+        state = self._follow(state, files, latest)
         if state.epoch < head:
             missing = head - state.epoch
             epochs = f"epoch {head}" if missing == 1 else f"epochs {state.epoch + 1} to {head}"
@@ -275,10 +278,10 @@ class CommitLog:
         except _VanishedError:
             return self.load()
 
-    def _follow(self, state: State, files: list[str]) -> State:
+    def _follow(self, state: State, files: list[str], last: str = "") -> State:
         known = set(files)
         while (path := _record_name(state.epoch + 1)) in known:
-            state = self._followed_by(state, path)
+            state, last = self._followed_by(state, path), path
         newer = [path for path in known if _epoch_of(path) > state.epoch]
         if newer:
             if any(path.endswith(".checkpoint") for path in newer):
@@ -288,6 +291,9 @@ class CommitLog:
                 detail=f"later records exist: {', '.join(sorted(newer)[:3])}",
                 hint="restore the log directory from a backup",
             )
+        if last:
+            with sound(last):
+                refuse_unsound(state)
         return state
 
     def _followed_by(self, state: State, path: str) -> State:
@@ -302,10 +308,11 @@ class CommitLog:
                 hint="restore the log directory from a backup",
             )
         self._fence = fence
-        return _apply(state, record)
+        with sound(path):
+            return _apply(state, record)
 
     def _files(self) -> list[str]:
-        return [path for path in self._store.list(DIRECTORY) if path.endswith(ENDINGS)]
+        return [path for path in self._store.list(DIRECTORY) if _NAMED.fullmatch(path)]
 
     def _read(self, path: str) -> dict[str, Any]:
         try:
@@ -318,12 +325,9 @@ class CommitLog:
                 detail="its checksum does not match its content",
                 hint="restore the file from a backup",
             )
-        record: dict[str, Any] = json.loads(body)
-        if record["format"] > FORMAT:
-            raise CorruptionError(
-                f"file '{path}' was written by a newer version of Rekindle",
-                hint="upgrade the rekindle package",
-            )
+        record = read_record(path, body, FORMAT)
+        if record["epoch"] != _epoch_of(path):
+            raise damaged(path, f"it is the record of epoch {record['epoch']}")
         return record
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import DataType
 
+from rekindle.algebra import plain
 from rekindle.algebra.groups import Group
 from rekindle.algebra.ring_sums import StoredSum
 from rekindle.errors import DefinitionError
@@ -27,6 +28,10 @@ V = TypeVar("V")
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _pickled(part: object) -> bytes:
+    return bytes(dumps(part))  # type: ignore[no-untyped-call]
 
 
 def ring_sum(
@@ -43,7 +48,8 @@ def ring_sum(
     columns is left out.
     """
     _check(ring, lift, finish, returns)
-    stored = StoredSum(*(bytes(dumps(part)) for part in (ring, lift, finish)))  # type: ignore[no-untyped-call]
+    group = plain.dumps(ring) or _pickled(ring)
+    stored = StoredSum(group, _pickled(lift), _pickled(finish))
 
     def total(*columns: pa.Array) -> Any:
         rows = zip(*(column.to_pylist() for column in columns), strict=True)

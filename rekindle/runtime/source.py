@@ -36,6 +36,7 @@ from rekindle.runtime.contents import repeated, snapshot
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.places import placed
 from rekindle.runtime.state import Entry, State, ViewEntry
+from rekindle.runtime.stored import sound_definition
 from rekindle.traces.partition import KeyRange, key_ranges
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
@@ -111,9 +112,9 @@ class RekindleSource(DataSource):
     def schema(self) -> StructType:
         options = given_options(self.options)
         _, state, entry = self._open(options)
-        stored = from_arrow_schema(
-            state.traces[entry.node].layout.payload, prefer_timestamp_ntz=True
-        )
+        payload = state.traces[entry.node].layout.payload
+        with sound_definition(entry.name):
+            stored = from_arrow_schema(payload, prefer_timestamp_ntz=True)
         origin = {_ORIGIN: json.dumps(options)} if _is_of_catalog(self.options) else None
         return StructType(
             [

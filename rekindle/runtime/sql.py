@@ -90,7 +90,7 @@ class SqlFace:
             case "ShowTables":
                 return self._show(listed(plan, [entry.name for entry in self._state().shown]))
             case "ShowViews":
-                return self._show(listed(plan, self._database.views))
+                return self._show_views(listed(plan, self._database.views))
             case "ShowCreateTable" if not plan.asSerde():
                 return self._show_create(named_table(plan.child()))
             case "DescribeRelation":
@@ -205,6 +205,15 @@ class SqlFace:
         }
         return self._database.spark.createDataFrame(pa.table(rows))
 
+    def _show_views(self, names: list[str]) -> DataFrame:
+        """Views, and why some are not followed."""
+        reasons = self._database.untrusted
+        said = [reasons.get(name, "") for name in names]
+        shown = self._show(names).toArrow()
+        return self._database.spark.createDataFrame(
+            shown.append_column("untrusted", pa.array(said, pa.string()))
+        )
+
     def _describe(self, plan: JavaObject) -> DataFrame:
         if plan.isExtended():
             raise StatementError(
@@ -222,6 +231,9 @@ class SqlFace:
             "null": ["" if f.nullable else "NOT NULL" for f in fields],
             "key": ["PRIMARY KEY" if i in key else "" for i in range(len(fields))],
         }
+        if entry.name in (reasons := self._database.untrusted):
+            for name, said in zip(rows, ("# untrusted", reasons[entry.name], "", ""), strict=True):
+                rows[name].append(said)
         return self._database.spark.createDataFrame(pa.table(rows))
 
     def _show_create(self, name: str) -> DataFrame:

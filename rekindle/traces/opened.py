@@ -1,7 +1,10 @@
 """Open segments: verified files of this process, kept mapped, least recently used ones dropped.
 
 Verification costs one pass over the bytes and happens once per process and file: the size, then
-the checksum, before a single byte is interpreted. A file that this process wrote is trusted. An
+the checksum, before a single byte is interpreted. The checksum says that the bytes are those which
+the log names, not that they are an Arrow file: who wrote the log wrote it too. So the rows are
+validated as well, once: offsets inside their buffers, texts of text, as many rows and the keys that
+the log says, in order. A file that this process wrote is trusted. An
 entry is found only with the checksum the caller expects, so a file rewritten under the same name
 by a retried step is verified anew.
 """
@@ -20,8 +23,8 @@ import pyarrow as pa
 import xxhash
 
 from rekindle.errors import CorruptionError
-from rekindle.traces.arrays import KEY, WEIGHT, Int64s, integers
-from rekindle.traces.packed import with_weights
+from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, integers
+from rekindle.traces.packed import stands_for, with_weights
 from rekindle.traces.segment import Segment
 from rekindle.traces.weight_sums import WeightSums
 
@@ -62,6 +65,23 @@ class OpenSegment:
         """The running sums of the weights."""
         return WeightSums(*(integers(t.column(WEIGHT)) for t in (self.in_order, self.table)))
 
+    def refuse_misfit(self, segment: Segment, schema: Any) -> None:
+        """Raise unless the rows have the columns of a schema; asked of a schema, it is asked once.
+
+        Packed columns say in their metadata what they stand for, and are believed if that is it.
+        """
+        fitting: list[Any] = self.__dict__.setdefault("_fitting", [])
+        if any(known is schema for known in fitting):
+            return
+        for wanted in schema:
+            place = self.table.schema.get_field_index(wanted.name)
+            found = None if place < 0 else self.table.schema.field(place)
+            if found is None or not stands_for(found, wanted.type):
+                shown = "none" if found is None else str(found.type)
+                detail = f"column {wanted.name}: {wanted.type} committed, {shown} found"
+                raise _invalid(segment, detail)
+        fitting.append(schema)
+
     def of_columns(self, names: Sequence[str]) -> OpenSegment:
         """The same rows with some of their columns."""
         return OpenSegment(self.table.select(names), self.keys, self.in_order.select(names))
@@ -88,6 +108,7 @@ class OpenSegments:
         data = map_file(segment)
         if not trusted:
             _verify(segment, data.in_order)
+            _validate(segment, data.in_order)
         in_order = with_weights(pa.ipc.open_file(data.in_order).read_all())
         table = in_order
         if data.anywhere is not data.in_order:
@@ -142,3 +163,34 @@ def _verify(segment: Segment, data: Any) -> None:
             detail=f"{found} found, {segment.checksum} committed",
             hint="restore the file from a backup, or rebuild the views that use it",
         )
+
+
+def _validate(segment: Segment, data: Any) -> None:
+    """Raise unless the bytes are the arranged rows that the log says."""
+    try:
+        stored = pa.ipc.open_file(data).read_all()
+        stored.validate(full=True)
+        table = with_weights(stored)
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+        raise _invalid(segment, f"{type(error).__name__}: {str(error)[:200]}") from error
+    for name in (KEY, *IDENTITY):
+        place = table.schema.get_field_index(name)
+        if place < 0 or table.schema.field(place).type != pa.int64():
+            raise _invalid(segment, f"it has no column {name} of 64-bit integers")
+        if table.column(place).null_count:
+            raise _invalid(segment, f"its column {name} has nulls")
+    if len(table) != segment.rows:
+        raise _invalid(segment, f"{len(table)} rows found, {segment.rows} committed")
+    keys = integers(table.column(KEY))
+    if not len(keys) or (int(keys[0]), int(keys[-1])) != (segment.low, segment.high):
+        raise _invalid(segment, "its keys are not in the range that was committed")
+    if not (keys[1:] >= keys[:-1]).all():
+        raise _invalid(segment, "its keys are not in order")
+
+
+def _invalid(segment: Segment, detail: str) -> CorruptionError:
+    return CorruptionError(
+        f"file '{segment.path}' does not hold what was committed",
+        detail=detail,
+        hint="restore the file from a backup, or rebuild the views that use it",
+    )

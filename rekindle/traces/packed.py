@@ -100,6 +100,20 @@ def rows_at(table: Any, indices: Int64s) -> Any:
     return pa.concat_tables(taken)
 
 
+def stands_for(field: Any, type_: Any) -> bool:
+    """Does a stored column hold values of a type, packed or as they are?"""
+    if not _is_packed(field):
+        return bool(field.type == type_)
+    if field.metadata[_MEANT] != str(type_).encode():
+        return False
+    stored = field.type
+    if pa.types.is_dictionary(stored):
+        texts = pa.types.is_string(type_) or pa.types.is_binary(type_)
+        return texts and bool(stored.value_type == type_)
+    numbers = pa.types.is_signed_integer(type_) or pa.types.is_decimal128(type_)
+    return numbers and bool(pa.types.is_signed_integer(stored))
+
+
 def _is_packed(field: Any) -> bool:
     return field.metadata is not None and _MEANT in field.metadata
 

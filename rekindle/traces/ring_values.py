@@ -1,6 +1,8 @@
-"""Values of a ring that a user defined, kept as bytes.
+"""Values of a ring that a user sums in, kept as bytes.
 
-A value is pickled; zero is always the empty string, whatever the ring's zero looks like, so a value
+A value of a ring of `rekindle.algebra` is kept plain (`algebra/plain.py`) and never read in another
+way; one of a ring that a user wrote is pickled, and read only for views that are trusted. Zero is
+always the empty string, whatever the ring's zero looks like, so a value
 is absent exactly when the whole of it is zero. Addition is Python's, one value at a time: this is
 slow beside the other rings, but it touches the changed groups only.
 """
@@ -17,7 +19,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rekindle.algebra import plain
 from rekindle.algebra.groups import Group, total
+from rekindle.algebra.ring_sums import load_group
+from rekindle.errors import CorruptionError, EvaluationError
 from rekindle.traces.arrays import Booleans, Int64s
 from rekindle.traces.values import Columns
 
@@ -26,7 +31,7 @@ ABSENT = b""
 
 @dataclass(frozen=True, slots=True)
 class RingValues:
-    """One binary column of values of the pickled group `group`."""
+    """One binary column of values of the group that the bytes `group` stand for."""
 
     name: str
     group: bytes
@@ -68,16 +73,38 @@ class RingValues:
         present = [data for data in segment if data != ABSENT]
         if len(present) <= 1:
             return present[0] if present else ABSENT
-        return self._bytes(total(_ring(self.group), map(pickle.loads, present)))
+        return self._bytes(total(_ring(self.group), map(self._value, present)))
 
     def _bytes(self, value: Any) -> bytes:
-        return ABSENT if value == _ring(self.group).zero else pickle.dumps(value)
+        if value == _ring(self.group).zero:
+            return ABSENT
+        if not plain.is_plain(self.group):
+            return pickle.dumps(value)
+        written = plain.dumps(value)
+        if written is None:
+            raise EvaluationError(
+                f"a value of the ring {_ring(self.group)!r} cannot be stored",
+                detail=f"it holds something that is no number, text or date: {str(value)[:200]}",
+                hint="lift rows to such values, or sum in a ring of your own",
+            )
+        return written
 
     def _value(self, data: bytes) -> Any:
-        return _ring(self.group).zero if data == ABSENT else pickle.loads(data)
+        if data == ABSENT:
+            return _ring(self.group).zero
+        if not plain.is_plain(self.group):
+            return pickle.loads(data)
+        try:
+            return plain.loads(data)
+        except ValueError as error:
+            raise CorruptionError(
+                "a stored value is none of its ring",
+                detail=str(error)[:200],
+                hint="DROP the view that sums in the ring, and create it again",
+            ) from error
 
 
 @lru_cache(maxsize=256)
 def _ring(group: bytes) -> Group[Any]:
-    found: Group[Any] = pickle.loads(group)
+    found: Group[Any] = load_group(group)
     return found

@@ -15,6 +15,7 @@ import numpy as np
 
 from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Booleans, Int64s, integers, ranges
 from rekindle.traces.between import Slices, bisect, bounds, key_bounds
+from rekindle.traces.layout import TraceLayout
 from rekindle.traces.opened import OpenSegment
 from rekindle.traces.paging import fetch
 from rekindle.traces.partition import ALL_KEYS, KeyRange, position
@@ -78,9 +79,23 @@ class RunView:
     key_range: KeyRange
 
     @classmethod
-    def of_run(cls, run: Run, store: Store, key_range: KeyRange = ALL_KEYS) -> RunView:
+    def of_run(
+        cls,
+        run: Run,
+        store: Store,
+        key_range: KeyRange = ALL_KEYS,
+        layout: TraceLayout | None = None,
+    ) -> RunView:
+        """The run; whoever knows what its rows look like is not given any others."""
+
         def part(segment: Segment) -> _Part:
-            return _Part(segment.low, segment.high, lambda: store.open(segment))
+            return _Part(segment.low, segment.high, lambda: opened(segment))
+
+        def opened(segment: Segment) -> OpenSegment:
+            found = store.open(segment)
+            if layout is not None:
+                found.refuse_misfit(segment, layout.schema)
+            return found
 
         low, high = key_range
         return cls(

@@ -39,6 +39,7 @@ from rekindle.redaction import without_secrets
 from rekindle.traces.arrays import KEY, growth, integers
 from rekindle.traces.conditional import UncertainError, creator
 from rekindle.traces.faults import named_faults
+from rekindle.traces.links import files_within, refuse_links
 from rekindle.traces.opened import OPEN_SEGMENTS, Mapped, OpenSegment
 from rekindle.traces.packed import packed
 from rekindle.traces.paging import advise_random
@@ -222,12 +223,16 @@ class Store:
         """Remove files; those already gone are no error."""
         for path in paths:
             OPEN_SEGMENTS.forget(self.uri, path)
+            if self.is_local:
+                refuse_links(self.root, os.path.dirname(path))
             remove = os.unlink if self.is_local else self.filesystem.delete_file
             with suppress(FileNotFoundError):
                 remove(self.locate(path))
 
     def list(self, directory: str = "") -> Sequence[str]:
         """The files under a directory, at any depth, sorted; none when it does not exist."""
+        if self.is_local:
+            return sorted(files_within(self.root, directory))
         selector = fs.FileSelector(
             self.locate(directory).rstrip("/"), recursive=True, allow_not_found=True
         )
@@ -253,6 +258,8 @@ class Store:
 
     def read_bytes(self, path: str) -> bytes:
         """The bytes of a small file; FileNotFoundError if there is none, or none any more."""
+        if self.is_local:
+            refuse_links(self.root, path)
         try:
             with self.filesystem.open_input_stream(self.locate(path)) as stream:
                 data: bytes = stream.read()
@@ -411,6 +418,7 @@ class Store:
             kind = "truncated" if info.size < segment.size else "too long"
             raise _corrupt(segment, kind, f"{info.size} bytes found, {segment.size} committed")
         if self.is_local:
+            refuse_links(self.root, segment.path)
             data = pa.memory_map(place, "r").read_buffer()
             if data.size < LARGE_BYTES:
                 return Mapped(data, data)

@@ -231,7 +231,7 @@ def _continue(
     durability: Durability,
 ) -> Merge:
     """The merge after its credit was spent on the next key range."""
-    views = [RunView.of_run(run, store) for run in merge.inputs]
+    views = [RunView.of_run(run, store, layout=layout) for run in merge.inputs]
     last = merge.credit >= merge.rows - merge.done
     bound = KEY_HIGH if last else cut(views, merge.next_key, KEY_HIGH, merge.credit)
     pieces = all_slices(views, merge.next_key, bound)

@@ -58,6 +58,7 @@ class Catalyst:
         self._texts: dict[str, str] = {}
         self._structs: dict[tuple[tuple[str, str], ...], JavaObject] = {}
         self._literals: dict[str, JavaObject] = {}
+        self._filters: dict[str, JavaObject] = {}
         self._none = self.class_("scala.Option").empty()
         self._to_seq = self.class_("org.apache.spark.api.python.PythonUtils").toSeq
         self._list_of = self.class_("java.util.List").of
@@ -336,7 +337,18 @@ class Catalyst:
         """Java serialisation of several objects as one unit, so that they share what they share."""
         return bytes(self._serialisation.serialize(self.seq(objects)))
 
+    def filter(self, pattern: str) -> JavaObject:
+        """What a stream of objects asks whether a class may be read."""
+        if pattern not in self._filters:
+            made = self.class_("java.io.ObjectInputFilter$Config").createFilter(pattern)
+            self._filters[pattern] = made
+        return self._filters[pattern]
+
     def deserialise(self, data: bytes) -> list[JavaObject]:
+        """The objects that bytes stand for, whatever they do while they are read.
+
+        For bytes of this process, and for those of who is trusted; `stored_objects` reads others.
+        """
         return items(self._serialisation.deserialize(bytearray(data)))
 
     @property

@@ -16,10 +16,12 @@ import base64
 from collections.abc import Sequence
 
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.shapes import ShapeError
 
 GROUP_MAPS = ("FlatMapGroupsInPandas", "FlatMapGroupsInArrow")
 COGROUP_MAPS = ("FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow")
 _SET_OPERATIONS = ("Intersect", "Except")
+_KINDS = (*GROUP_MAPS, *COGROUP_MAPS, *_SET_OPERATIONS, "LateralJoin")
 _PLANS = "org.apache.spark.sql.catalyst.plans"
 _MARK = "rekindle.node."
 
@@ -84,6 +86,8 @@ def restored(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
         if not str(named.name()).startswith(_MARK):
             return None
         kind = str(named.name())[len(_MARK) :]
+        if kind not in _KINDS:
+            raise ShapeError(f"no node of a plan is called '{kind[:40]}'")
         build, said, given = catalyst.plan(kind), named.child(), catalyst.seq(results)
         keys, child = node.groupingExpressions(), restored(catalyst, node.child())
         if kind in GROUP_MAPS:

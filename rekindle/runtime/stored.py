@@ -1,0 +1,299 @@
+"""The stored forms of the commit log, and what is checked before one is believed.
+
+The checksum of a file says that its bytes are those that somebody wrote, and not who that was. So a
+record is read in three steps: it has the shape of a record (`RECORD`), its parts fit together
+(`refuse_unsound`), and what goes wrong in any of them is a `CorruptionError` with the file's name.
+Every name of a file in it is one that this package could have given: relative, under `data`, with
+no way out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from rekindle.errors import CorruptionError, DefinitionError, RekindleError
+from rekindle.incremental.policies.choice import Policy
+from rekindle.runtime.models import KINDS
+from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
+from rekindle.shapes import (
+    Shape,
+    ShapeError,
+    anything,
+    list_of,
+    map_of,
+    number,
+    one_of,
+    open_record,
+    optional,
+    read_json,
+    record,
+    row_of,
+    text,
+    truth,
+    whole,
+)
+from rekindle.traces.values import Weight
+
+LARGEST = 2**30
+"""No record is larger; one that says so would be read into memory first."""
+
+_count, _position = whole(0), whole(0, 100_000)
+
+
+def _path(value: Any, place: str) -> None:
+    text(value, place)
+    if not is_data_path(value):
+        raise ShapeError(f"{place}: '{value[:80]}' is not the name of a data file")
+
+
+def is_data_path(path: str) -> bool:
+    """Is this a name under `data` that leads nowhere else?
+
+    >>> is_data_path("data/table-1/e1.arrow"), is_data_path("data/../../x"), is_data_path("/x")
+    (True, False, False)
+    """
+    if len(path) > 1024 or "\0" in path or "\\" in path or not path.startswith("data/"):
+        return False
+    return all(part not in ("", ".", "..") for part in path.split("/"))
+
+
+_schema = list_of(row_of(text, text, truth))
+_segment = record(
+    {"growth": whole()},
+    path=_path,
+    rows=_count,
+    low=whole(),
+    high=whole(),
+    size=_count,
+    checksum=text,
+)
+_run = list_of(_segment)
+_value = record(
+    {"limbs": whole(1, 64), "width": whole(1, 1_000_000), "group": text},
+    kind=one_of("weight", "wide_integer", "exact_double", "exact_vector", "ring"),
+    name=text,
+)
+_merge = record(
+    inputs=list_of(_run), output=_run, next_key=whole(-(2**63), 2**63), done=_count, credit=_count
+)
+_trace = record(
+    layout=record(values=list_of(_value), payload=text), runs=list_of(_run), merges=list_of(_merge)
+)
+_loop = record(
+    {"nested": list_of(row_of(text, text, whole(1), list_of(text)))},
+    names=list_of(text),
+    queries=list_of(text),
+    output=_position,
+    limit=whole(1),
+)
+_model = record(
+    {
+        "degree": whole(1, 2),
+        "categorical": list_of(text),
+        "query": text,
+        "centres": map_of(number),
+    },
+    label=optional(text),
+    features=list_of(text),
+    kind=one_of(*KINDS),
+    penalty=number,
+)
+_collection = record(
+    view=text,
+    title=text,
+    key=list_of(text),
+    values=list_of(text),
+    parent=optional(_position),
+    is_leaf=truth,
+)
+_factorisation = record(collections=list_of(_collection), outputs=list_of(text))
+_common: Mapping[str, Shape] = {"kind": text, "name": text, "schema": _schema, "node": text}
+_table = open_record(
+    {
+        "declared": list_of(row_of(_position, text)),
+        "lengths": list_of(row_of(_position, _count)),
+        "padded": list_of(_position),
+        "created": _count,
+        "part_of": optional(text),
+    },
+    **_common,
+    key=list_of(_position),
+    incarnation=text,
+)
+_view = open_record(
+    {
+        "loop": optional(_loop),
+        "policy": one_of(*(policy.value for policy in Policy)),
+        "model": optional(_model),
+        "factorisation": optional(_factorisation),
+        "part_of": optional(text),
+    },
+    **_common,
+    sql=optional(text),
+    term=text,
+    scalars=list_of(text),
+    plan=optional(text),
+    spark=text,
+    created=_count,
+)
+
+
+def _entry(value: Any, place: str) -> None:
+    if not isinstance(value, dict) or value.get("kind") not in ("table", "view"):
+        raise ShapeError(f"{place}: expected a table or a view")
+    (_table if value["kind"] == "table" else _view)(value, place)
+
+
+_record = open_record(
+    format=whole(1),
+    epoch=_count,
+    entries=list_of(_entry),
+    dropped_entries=list_of(text),
+    traces=map_of(_trace),
+    dropped_traces=list_of(text),
+    history=map_of(list_of(record(epoch=_count, run=_run))),
+    horizon=_count,
+)
+_head = open_record(format=whole(1))
+"""What every record of every format has."""
+
+
+def read_record(path: str, body: bytes, newest: int) -> dict[str, Any]:
+    """The record in a file of the log, of a format up to the `newest` that is known."""
+    try:
+        if len(body) > LARGEST:
+            raise ShapeError(f"it has {len(body):,} bytes")
+        found: dict[str, Any] = read_json(body, _head)
+        if found["format"] > newest:
+            raise CorruptionError(
+                f"file '{path}' was written by a newer version of Rekindle",
+                hint="upgrade the rekindle package",
+            )
+        _record(found, "")
+    except ShapeError as error:
+        raise damaged(path, str(error)) from error
+    return found
+
+
+_FAULTS = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+    *(AssertionError, MemoryError, pa.ArrowException),
+)
+"""What reading a form raises that is of the shape and makes no sense."""
+
+
+@contextmanager
+def sound(path: str) -> Iterator[None]:
+    """Whatever a file of the log turns out not to mean is reported with its name."""
+    try:
+        yield
+    except CorruptionError:
+        raise
+    except RekindleError as error:
+        raise damaged(path, f"{error.message} {error.detail}".strip()) from error
+    except _FAULTS as error:
+        raise damaged(path, f"{type(error).__name__}: {str(error)[:200]}") from error
+
+
+@contextmanager
+def sound_definition(view: str) -> Iterator[None]:
+    """Whatever a stored definition turns out not to mean is reported with the view's name."""
+    try:
+        yield
+    except (DefinitionError, Py4JError, PySparkException, *_FAULTS) as error:
+        said = str(error).strip().split("\n")[0][:200]
+        raise CorruptionError(
+            f"the stored definition of view '{view}' cannot be read",
+            detail=f"{type(error).__name__}: {said}",
+            hint="restore the log directory from a backup",
+        ) from error
+
+
+def refuse_unsound(state: State) -> None:
+    """Raise `ShapeError` unless the parts of a state fit together."""
+    if state.horizon > state.epoch:
+        raise ShapeError(f"the horizon {state.horizon} lies after the epoch {state.epoch}")
+    for name, entry in state.entries.items():
+        if not name or "/" in name or "\0" in name:
+            raise ShapeError(f"'{name[:80]}' is not a name")
+        if entry.part_of is not None and entry.part_of not in state.entries:
+            raise ShapeError(f"'{name}' is a part of '{entry.part_of}', which is not there")
+        if isinstance(entry, ViewEntry) and entry.factorisation is not None:
+            _refuse_loose(state, entry)
+        else:
+            _refuse_misfit(state, entry)
+    for key, trace in state.traces.items():
+        _refuse_extensions(key, trace.layout.payload)
+
+
+def _refuse_misfit(state: State, entry: Entry) -> None:
+    """What users read of a table or view are rows with weights, of as many columns as it has."""
+    trace = state.traces.get(entry.node)
+    if trace is None:
+        raise ShapeError(f"'{entry.name}' has no contents")
+    width = len(entry.schema)
+    if trace.layout.values != (Weight(),):
+        raise ShapeError(f"the contents of '{entry.name}' have no weights")
+    if trace.layout.payload.names != [f"c{i}" for i in range(width)]:
+        raise ShapeError(f"the contents of '{entry.name}' do not have its {width} columns")
+    if isinstance(entry, TableEntry):
+        if any(place >= width for place in (*entry.key, *entry.declared)):
+            raise ShapeError(f"the key of '{entry.name}' is beyond its {width} columns")
+        for declared in entry.declared.values():
+            # Python would import, or unpickle, the class of such a type.
+            if "udt" in json.dumps(read_json(declared, anything)).lower():
+                raise ShapeError(f"a column of '{entry.name}' has a type of somebody's own")
+    elif entry.loop is not None:
+        loop = entry.loop
+        wanted = 0 if entry.plan is not None else len(loop.names)
+        if loop.output >= len(loop.names) or len(loop.queries) != wanted:
+            raise ShapeError(f"the recursion of '{entry.name}' lacks a query")
+
+
+def _refuse_loose(state: State, entry: ViewEntry) -> None:
+    """The collections of a factorised view are views, each under one before it."""
+    assert entry.factorisation is not None
+    collections, columns = entry.factorisation.collections, dict[str, str]()
+    for i, each in enumerate(collections):
+        view = state.entries.get(each.view)
+        if not isinstance(view, ViewEntry) or view.part_of != entry.name:
+            raise ShapeError(f"'{each.view}' is not a part of '{entry.name}'")
+        if len(view.schema) != len(each.key) + len(each.values):
+            raise ShapeError(f"'{each.view}' does not have the columns of its collection")
+        if each.parent is not None and each.parent >= i:
+            raise ShapeError(f"the collections of '{entry.name}' are not in order")
+        above = () if each.parent is None else collections[each.parent]
+        known = () if isinstance(above, tuple) else (*above.key, *above.values)
+        if not set(each.key).issubset(known):
+            raise ShapeError(f"the collection '{each.view}' has a key that is not above it")
+        types = view.schema.types[len(each.key) :]
+        columns.update(zip(each.values, types, strict=True))
+    if not collections or collections[0].parent is not None:
+        raise ShapeError(f"the collections of '{entry.name}' have no root")
+    if [columns.get(name) for name in entry.factorisation.outputs] != list(entry.schema.types):
+        raise ShapeError(f"a column of '{entry.name}' is in no collection")
+
+
+def _refuse_extensions(key: str, schema: Any) -> None:
+    waiting = [field.type for field in schema]
+    while waiting:
+        type_ = waiting.pop()
+        if isinstance(type_, pa.BaseExtensionType):
+            raise ShapeError(f"the trace {key} has a column of a type of somebody's own")
+        waiting += [type_.field(i).type for i in range(type_.num_fields)]
+
+
+def damaged(path: str, detail: str) -> CorruptionError:
+    """The error for a file of the log whose bytes are as written and make no sense."""
+    return CorruptionError(
+        f"file '{path}' of the commit log is damaged",
+        detail=detail,
+        hint="restore the file from a backup",
+    )
