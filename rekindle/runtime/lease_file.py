@@ -9,6 +9,7 @@ durable, so a head behind the records is normal, and one ahead of them shows tha
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,13 +17,30 @@ from dataclasses import asdict, dataclass, fields
 
 import xxhash
 
+from rekindle.shapes import ShapeError, number, open_record, read_json, text, truth, whole
 from rekindle.traces.store import Store
 
 DIRECTORY = "lease"
 SIZE = 512
 """All have one size, so that one write in place, of one sector, replaces the other."""
 LONGEST_HOST = 64
+_NAME = re.compile("[0-9]{16}")
 _TORN_READS = 5
+_LATEST = 253_402_300_799
+"""The last second that a calendar has."""
+_SHAPE = open_record(
+    number=whole(0),
+    token=text,
+    host=text,
+    pid=whole(0),
+    since=number,
+    renewed=number,
+    term=number,
+    renewals=whole(0),
+    head=whole(-1),
+    ended=truth,
+    pending=truth,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +65,7 @@ class Holding:
     def describe(self) -> str:
         """Who it is, since when, and until when it holds without another renewal."""
         since, until = (
-            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(min(max(moment, 0), _LATEST)))
             for moment in (self.since, self.renewed + self.term)
         )
         return f"held by process {self.pid} on {self.host} since {since}, at least until {until}"
@@ -65,7 +83,7 @@ def name_of(number: int) -> str:
 def numbers(store: Store) -> list[int]:
     """The numbers of the leases that have files, ascending."""
     names = (path.rpartition("/")[2] for path in store.list(DIRECTORY))
-    return sorted(int(name) for name in names if name.isdecimal())
+    return sorted(int(name) for name in names if _NAME.fullmatch(name))
 
 
 def read(store: Store, number: int) -> Holding | None:
@@ -75,7 +93,7 @@ def read(store: Store, number: int) -> Holding | None:
             data = store.read_bytes(name_of(number))
         except FileNotFoundError:
             return None
-        with suppress(ValueError, TypeError, KeyError):
+        with suppress(ValueError, ShapeError):
             return _parsed(data)
         # It may be under way from one renewal to the next.
         time.sleep(0.01)
@@ -99,5 +117,5 @@ def _parsed(data: bytes) -> Holding:
     checksum, _, body = data.rstrip(b"\n").partition(b"\n")
     if xxhash.xxh3_64_hexdigest(body).encode() != checksum:
         raise ValueError("torn")
-    values = json.loads(body)
+    values = read_json(body, _SHAPE)
     return Holding(**{field.name: values[field.name] for field in fields(Holding)})

@@ -122,6 +122,7 @@ _table = open_record(
         "padded": list_of(_position),
         "created": _count,
         "part_of": optional(text),
+        "comments": map_of(text),
     },
     **_common,
     key=list_of(_position),
@@ -134,6 +135,8 @@ _view = open_record(
         "model": optional(_model),
         "factorisation": optional(_factorisation),
         "part_of": optional(text),
+        "settings": optional(map_of(text)),
+        "said": map_of(text),
     },
     **_common,
     sql=optional(text),
@@ -152,6 +155,7 @@ def _entry(value: Any, place: str) -> None:
 
 
 _record = open_record(
+    {"fence": _count, "writer": text},
     format=whole(1),
     epoch=_count,
     entries=list_of(_entry),
