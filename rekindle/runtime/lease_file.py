@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass, fields
 
 import xxhash
 
-from rekindle.shapes import ShapeError, number, open_record, read_json, text, truth, whole
+from rekindle import shapes
+from rekindle.shapes import ShapeError, open_record, read_json, text, truth, whole
 from rekindle.traces.store import Store
 
 DIRECTORY = "lease"
@@ -33,9 +34,9 @@ _SHAPE = open_record(
     token=text,
     host=text,
     pid=whole(0),
-    since=number,
-    renewed=number,
-    term=number,
+    since=shapes.number,
+    renewed=shapes.number,
+    term=shapes.number,
     renewals=whole(0),
     head=whole(-1),
     ended=truth,

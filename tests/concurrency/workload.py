@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import threading
 import time
@@ -60,14 +61,20 @@ class Diary:
     first: int = 1
     observed: list[Observed] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
+    on_intent: Callable[[Observed], None] = lambda intent: None
+    """Called before a transaction is committed, of which nobody knows yet what will become."""
+    on_outcome: Callable[[Observed], None] = lambda observed: None
+    _ids: itertools.count[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self._ids = itertools.count(self.first)
 
-    _ids: itertools.count[int] = field(init=False)
-
     def identify(self) -> int:
         return next(self._ids)
+
+    def note(self, observed: Observed) -> None:
+        self.observed.append(observed)
+        self.on_outcome(observed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,19 @@ class Client:
         observed = Observed(
             id_, begun, time.monotonic(), outcome, epoch, reads or {}, frozenset(appends or ())
         )
-        self.diary.observed.append(observed)
+        self.diary.note(observed)
+
+    def _intend(
+        self,
+        id_: int,
+        begun: float,
+        appends: list[str] | None = None,
+        reads: dict[Key, Writers] | None = None,
+    ) -> None:
+        intent = Observed(
+            id_, begun, math.inf, Outcome.UNKNOWN, None, reads or {}, frozenset(appends or ())
+        )
+        self.diary.on_intent(intent)
 
     def read(self) -> None:
         """Everything, now or as of the epoch that is the last."""
@@ -128,6 +147,7 @@ class Client:
                 if self.random.random() < 0.3:
                     again = registers(self.db.sql("SELECT * FROM registers"))
                     assert again == seen | {k: (*seen[k], id_) for k in keys}, "its own changes"
+                self._intend(id_, begun, keys, seen)
             epoch = tx.epoch
             assert epoch is not None
             self._note(id_, begun, Outcome.COMMITTED, epoch, seen, keys)
@@ -138,6 +158,7 @@ class Client:
         """One statement by itself, which never meets with a conflict."""
         id_, begun, key = self.diary.identify(), time.monotonic(), self.random.choice(KEYS)
         statement = f"UPDATE registers SET writers = concat(writers, ',{id_}') WHERE k = '{key}'"
+        self._intend(id_, begun, [key])
         epoch = self.db.sql(statement).collect()[0].epoch
         self._note(id_, begun, Outcome.COMMITTED, epoch, None, [key])
 
@@ -146,6 +167,7 @@ class Client:
         id_ = self.diary.identify()
         for _ in range(3):
             begun = time.monotonic()
+            self._intend(-id_, begun)
             with self.db.transaction() as tx:
                 tx.insert("log", [(id_, "none")])
             self._note(-id_, begun, Outcome.COMMITTED, tx.epoch)
