@@ -117,7 +117,9 @@ class Sandbox:
         (outside / "mine.arrow").write_text("mine")
         spark.udf.register("victim", _victim(str(self.marker)))
         spark.range(1).collect()
-        self._watch = Watch((str(room.resolve()),))
+        # PySpark hands rows of constant frames to the JVM in files of its own.
+        own = os.path.realpath(str(spark.sparkContext._temp_dir))
+        self._watch = Watch((str(room.resolve()), own))
         self._jvm: Any = spark._jvm
 
     def visit(self, case: Case, template: Path) -> Outcome:

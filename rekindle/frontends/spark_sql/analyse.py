@@ -96,6 +96,11 @@ def parse(catalyst: Catalyst, text: str) -> JavaObject:
         raise StatementError(
             "the statement cannot be parsed", detail=str(error).strip(), hint="see the position"
         ) from error
+    except Py4JJavaError as error:
+        said = str(error.java_exception.getClass().getName())
+        raise StatementError(
+            "the statement cannot be parsed", detail=f"the parser ended in {said}"
+        ) from error
 
 
 def resolve(
