@@ -19,6 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
+from rekindle.errors import UntrustedError
 from rekindle.runtime.database import Database
 from tests.compatibility.write import DATABASES, MODEL, PYTHON, VIEWS, contents, step
 
@@ -56,7 +57,7 @@ def test_there_are_databases() -> None:
 
 def test_a_database_opens_checks_and_steps(written: Written, spark: SparkSession) -> None:
     expected = written.expected
-    with rekindle.connect(str(written.path), spark) as db:
+    with rekindle.connect(str(written.path), spark, trust=True) as db:
         assert db.epoch == expected["epoch"]
         assert contents(db) == expected["contents"]
         for view, count in expected["changes"].items():
@@ -74,6 +75,19 @@ def test_a_database_opens_checks_and_steps(written: Written, spark: SparkSession
     with rekindle.connect(str(written.path), spark, mode="read") as again:
         assert sorted(again.views) == sorted(set(db.views))
         again.check("joined")
+
+
+def test_without_trust_all_but_functions_goes_on(written: Written, spark: SparkSession) -> None:
+    expected = written.expected
+    with rekindle.connect(str(written.path), spark) as db:
+        assert set(db.untrusted) == set(PYTHON)
+        assert contents(db) == expected["contents"], "untrusted views are read as of their epoch"
+        before = db.epoch
+        with pytest.raises(UntrustedError, match="cannot be changed"):
+            db.sql("INSERT INTO items VALUES (99, 'x', 1, 1)")
+        assert db.epoch == before
+        db.sql("INSERT INTO edges VALUES (3, 9)")
+        db.check("path")
 
 
 def steps(db: Database) -> None:

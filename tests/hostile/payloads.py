@@ -60,7 +60,7 @@ def java_payloads(spark: SparkSession) -> dict[str, bytes]:
         "a class of a text": invoke(literal("x"), "getClass"),
         "code for a unit": added,
         "reflection": parsed(
-            f"SELECT reflect('java.lang.System', 'setProperty', '{PROPERTY}', 'ran') AS x"
+            f"SELECT reflect('java.lang.System', 'setProperty', '{PROPERTY}', 'ran') AS x, 1 AS y"
         ),
         "a Python function": parsed("SELECT hostile('x') AS x"),
         "a subquery": parsed("SELECT (SELECT max(id) FROM range(3)) AS x"),

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.frontends.spark_sql import persist, stored_objects
 from rekindle.runtime import definitions
 from rekindle.runtime.trust import Trust
 from tests.hostile import corpus, template
@@ -89,14 +88,6 @@ def test_the_whole_corpus_runs_nothing(world: World) -> None:
     assert_harmless(world, world.cases)
 
 
-def unlisted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A planted bug: bytes are read whatever they are."""
-    read = lambda catalyst, data: catalyst.deserialise(data)  # noqa: E731
-    monkeypatch.setattr(definitions, "read_listed", read)
-    monkeypatch.setattr(definitions, "refuse_python", lambda text: None)
-    monkeypatch.setattr(stored_objects, "_refuse_calls", lambda tree: None)
-
-
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted bug: everything is taken for one's own."""
     monkeypatch.setattr(Trust, "covers", lambda self, text: True)
@@ -124,7 +115,6 @@ def test_planted_bugs_are_noticed(
 ) -> None:
     plant(monkeypatch)
     assert world.visit(world.named(name)).noticed
-    assert persist.refuse_python is not None
 
 
 if __name__ == "__main__":
