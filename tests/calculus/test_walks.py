@@ -59,9 +59,7 @@ def joined(count: int) -> Term:
     """A chain of full joins, each on the first column of the one before it."""
     term: Term = SOURCE
     for _ in range(count):
-        full = OuterJoin(
-            term, SOURCE, (Column(0, "int"),), (Column(0, "int"),), None, Padded.BOTH
-        )
+        full = OuterJoin(term, SOURCE, (Column(0, "int"),), (Column(0, "int"),), None, Padded.BOTH)
         term = Map(full, (("x", Column(1, "int")),))
     return term
 

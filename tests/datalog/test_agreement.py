@@ -39,7 +39,10 @@ def test_a_rule_may_recur_before_the_one_that_begins(graph: Database) -> None:
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        ("r(x) :- edge(x, _).\nr(w) :- word(w).", ["line 2", "column 1", "STRING", "INT", "line 1"]),
+        (
+            "r(x) :- edge(x, _).\nr(w) :- word(w).",
+            ["line 2", "column 1", "STRING", "INT", "line 1"],
+        ),
         (
             "r(x) :- edge(x, _).\nr(z) :- r(x), edge(x, z).\nr(w) :- word(w).",
             ["line 3", "'r'", "STRING", "INT", "line 1"],
