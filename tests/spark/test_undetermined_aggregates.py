@@ -135,22 +135,63 @@ DRAWN = "draws at random which values it keeps: refused"
 NO_AGGREGATE = "stands for a number of GROUPING SETS, or for a measure of a metric view"
 OTHERS: dict[str, str] = {
     **dict.fromkeys(
-        """approx_percentile percentile_approx corr covar_pop covar_samp max_by min_by percentile
-        percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2
-        regr_slope regr_sxx regr_sxy regr_syy""".split(),
+        [
+            "approx_percentile",
+            "percentile_approx",
+            "corr",
+            "covar_pop",
+            "covar_samp",
+            "max_by",
+            "min_by",
+            "percentile",
+            "percentile_cont",
+            "percentile_disc",
+            "regr_avgx",
+            "regr_avgy",
+            "regr_count",
+            "regr_intercept",
+            "regr_r2",
+            "regr_slope",
+            "regr_sxx",
+            "regr_sxy",
+            "regr_syy",
+        ],
         ELSEWHERE,
     ),
     **dict.fromkeys(
-        """approx_top_k approx_top_k_accumulate approx_top_k_combine bitmap_and_agg
-        bitmap_construct_agg bitmap_or_agg collect_union count_min_sketch histogram_numeric
-        hll_sketch_agg hll_union_agg theta_intersection_agg theta_sketch_agg theta_union_agg
-        tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double
-        tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer""".split(),
+        [
+            "approx_top_k",
+            "approx_top_k_accumulate",
+            "approx_top_k_combine",
+            "bitmap_and_agg",
+            "bitmap_construct_agg",
+            "bitmap_or_agg",
+            "collect_union",
+            "count_min_sketch",
+            "histogram_numeric",
+            "hll_sketch_agg",
+            "hll_union_agg",
+            "theta_intersection_agg",
+            "theta_sketch_agg",
+            "theta_union_agg",
+            "tuple_intersection_agg_double",
+            "tuple_intersection_agg_integer",
+            "tuple_sketch_agg_double",
+            "tuple_sketch_agg_integer",
+            "tuple_union_agg_double",
+            "tuple_union_agg_integer",
+        ],
         SKETCH,
     ),
     **dict.fromkeys(
-        """kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint
-        kll_sketch_agg_double kll_sketch_agg_float""".split(),
+        [
+            "kll_merge_agg_bigint",
+            "kll_merge_agg_double",
+            "kll_merge_agg_float",
+            "kll_sketch_agg_bigint",
+            "kll_sketch_agg_double",
+            "kll_sketch_agg_float",
+        ],
         DRAWN,
     ),
     **dict.fromkeys(["grouping", "grouping_id", "measure"], NO_AGGREGATE),
