@@ -83,6 +83,7 @@ def evaluate(term: Term, database: Mapping[str, Rows]) -> Rows:
     >>> evaluate(UnionAll((t, t)), {"t": ZSet.from_rows([(1,)])})
     ZSet({(1,): 2})
     """
+
     def value(node: Term, inputs: tuple[Rows, ...]) -> Rows:
         if isinstance(node, Source):
             if node.name not in database:

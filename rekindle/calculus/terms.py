@@ -864,6 +864,4 @@ def _sources(term: Term, below: tuple[dict[str, Schema], ...]) -> dict[str, Sche
     if len(below) == 1 and not isinstance(term, Fix):
         return below[0]
     bound = term.names if isinstance(term, Fix) else ()
-    return {
-        name: schema for read in below for name, schema in read.items() if name not in bound
-    }
+    return {name: schema for read in below for name, schema in read.items() if name not in bound}

@@ -36,6 +36,7 @@ RULES: tuple[Rule, ...] = (
 
 def apply_everywhere(rule: Rule, term: Term) -> Term:
     """The term with the rule applied once at each of its nodes, the inputs of a node first."""
+
     def applied(node: Term, children: tuple[Term, ...]) -> Term:
         return rule(over(node, children))
 

@@ -108,6 +108,13 @@ def whole_of(
     kind = simple_name(function)
     if kind in PICKING:
         return _picked(translator, call, inputs, name, keys)
+    if kind.startswith("Kll"):
+        raise _refusal(
+            f"the aggregate {call.sql()}",
+            call,
+            "which values such a sketch keeps is drawn at random and not determined by the rows; "
+            "percentile and approx_percentile are",
+        )
     if kind in ("Sum", "Average") and _may_overflow(function):
         raise _refusal(
             f"the aggregate {call.sql()}",

@@ -7,7 +7,7 @@ bag too, whatever it was made from: distinct(a − b) is positive although a −
 from __future__ import annotations
 
 from rekindle.calculus.terms import Positivity, Term
-from rekindle.calculus.walks import visited
+from rekindle.calculus.walks import fold
 from rekindle.rewrite.analyses.setness import is_set
 
 
@@ -20,11 +20,18 @@ def is_positive(term: Term) -> bool:
     >>> is_positive(t), is_positive(Negate(t)), is_positive(Distinct(Negate(t)))
     (True, False, True)
     """
-    return all(
-        node.positivity is Positivity.POSITIVE or is_set(node) for node in visited(term, _inputs)
-    )
+    return id(term) in positive_parts(term)
 
 
-def _inputs(term: Term) -> tuple[Term, ...]:
-    """The inputs that must be bags for the term to be one."""
-    return () if is_set(term) else term.children
+def positive_parts(term: Term) -> set[int]:
+    """The identities of a term's nodes that are positive, found by one walk."""
+    found: set[int] = set()
+
+    def judge(node: Term, inputs: tuple[bool, ...]) -> bool:
+        positive = is_set(node) or (node.positivity is Positivity.POSITIVE and all(inputs))
+        if positive:
+            found.add(id(node))
+        return positive
+
+    fold(term, lambda node: node.children, judge)
+    return found

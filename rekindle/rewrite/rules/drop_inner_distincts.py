@@ -22,7 +22,7 @@ from rekindle.calculus.terms import (
     over,
 )
 from rekindle.calculus.walks import fold
-from rekindle.rewrite.analyses.positivity import is_positive
+from rekindle.rewrite.analyses.positivity import positive_parts
 
 
 def drop_inner_distincts(term: Term) -> Term:
@@ -43,18 +43,19 @@ def drop_inner_distincts(term: Term) -> Term:
 
 def _with_any_weights(term: Term) -> Term:
     """A term with the same rows of positive weight."""
-    return fold(term, _looked_through, _without_distinct)
+    positive = positive_parts(term)
 
+    def looked_through(node: Term) -> tuple[Term, ...]:
+        """The inputs of a node of which it only matters which rows they have."""
+        match node:
+            case Distinct() | Filter() | Map() | FlatMap() | UnionAll() | Join() if all(
+                id(child) in positive for child in node.children
+            ):
+                return node.children
+            case _:
+                return ()
 
-def _looked_through(term: Term) -> tuple[Term, ...]:
-    """The inputs of a term of which it only matters which rows they have."""
-    match term:
-        case Distinct() | Filter() | Map() | FlatMap() | UnionAll() | Join() if all(
-            map(is_positive, term.children)
-        ):
-            return term.children
-        case _:
-            return ()
+    return fold(term, looked_through, _without_distinct)
 
 
 def _without_distinct(term: Term, inputs: tuple[Term, ...]) -> Term:
