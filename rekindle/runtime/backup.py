@@ -24,7 +24,9 @@ from rekindle.redaction import without_secrets
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.places import placed
 from rekindle.runtime.state import State
+from rekindle.runtime.stored import sound
 from rekindle.runtime.verify import segments_of
+from rekindle.shapes import open_record, read_json, text
 from rekindle.traces.faults import named, storage_error
 from rekindle.traces.segment import Segment
 from rekindle.traces.store import Store
@@ -122,7 +124,8 @@ class _BackingUp:
             check_empty(self._target, "a backup")
             self._target.write_atomically(MARK, json.dumps({"format": 1, "of": of}).encode())
             return None
-        mark = json.loads(self._target.read_bytes(MARK))
+        with sound(MARK):
+            mark = read_json(self._target.read_bytes(MARK), open_record(of=text))
         if mark["of"] != of:
             raise DefinitionError(
                 f"'{self._target.uri}' is a backup of another database",

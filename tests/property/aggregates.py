@@ -112,8 +112,9 @@ AGGREGATES: Mapping[str, Form] = {
     "histogram_numeric": Form(
         "array_distinct(transform(histogram_numeric({c}, 100), b -> b.x))", plain=False
     ),
-    "try_sum": Form("try_sum({c})"),
-    "try_avg": Form("try_avg({c})"),
+    # A sum of long integers depends on the order in which it overflows, and is refused.
+    "try_sum": Form("try_sum(try_cast({c} AS INT))"),
+    "try_avg": Form("try_avg(try_cast({c} AS INT))"),
     "sum of intervals": Form("sum({c})", ("duration", "months")),
     "avg of intervals": Form("avg({c})", ("duration",)),
 }
