@@ -69,7 +69,7 @@ fuzz: venv ## long property tests and a table of what they covered; REKINDLE_FUZ
 torture: export REKINDLE_TORTURE = $(CURDIR)/build/torture
 torture: venv ## kill -9, lose executors, fill disks; goes on from where it stopped
 	$(call stage,torture)
-	@$(VENV_PYTHON) -m pytest -q -m torture --timeout=0 tests/recovery $(ARGS)
+	@$(VENV_PYTHON) -m pytest -q -m torture --timeout=0 tests $(ARGS)
 
 bench: venv ## the four benchmarks, results in build/bench/*.json
 	@mkdir -p build/bench

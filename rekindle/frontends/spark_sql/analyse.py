@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -64,13 +66,24 @@ _PRIVILEGES = "__required_write_privileges__"
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
+MOST_GIVEN = 100_000
+"""So many DataFrames that users were given can become part of a view's definition."""
+
+
 class Leaves:
-    """The opaque leaf of each table and view, and the way back from a leaf to its name."""
+    """The opaque leaf of each table and view, and the way back from a leaf to its name.
+
+    Threads resolve queries while others define views: what is handed out is never changed, and
+    replaced as a whole.
+    """
 
     def __init__(self, catalyst: Catalyst) -> None:
         self._catalyst = catalyst
-        self._frames: dict[str, JavaObject] = {}
-        self._names: dict[int, str] = {}
+        self._lock = threading.Lock()
+        self._frames: Mapping[str, JavaObject] = {}
+        self._own: Mapping[int, str] = {}
+        self._given: OrderedDict[int, str] = OrderedDict()
+        """Leaves that stand for the same names, such as contents that users were given."""
         self._schemas: dict[str, StructType] = {}
 
     def add(self, name: str, schema: StructType) -> None:
@@ -79,23 +92,35 @@ class Leaves:
         spark_context = self._catalyst.spark.sparkContext
         rdd = spark_context._jsc.emptyRDD().rdd()
         frame = session.internalCreateDataFrame(rdd, session.parseDataType(schema.json()), False)
-        self._frames[name] = frame.queryExecution().analyzed()
-        self._names[rdd.id()] = name
-        self._schemas[name] = schema
+        leaf, number = frame.queryExecution().analyzed(), rdd.id()
+        with self._lock:
+            self._schemas[name] = schema
+            self._frames = {**self._frames, name: leaf}
+            self._own = {**self._own, number: name}
 
     def schema(self, name: str) -> StructType:
         return self._schemas[name]
 
     def remove(self, name: str) -> None:
-        self._frames.pop(name, None)
-        self._names = {rdd: known for rdd, known in self._names.items() if known != name}
+        with self._lock:
+            self._frames = {key: leaf for key, leaf in self._frames.items() if key != name}
+            self._own = {rdd: known for rdd, known in self._own.items() if known != name}
+            for rdd in [rdd for rdd, known in self._given.items() if known == name]:
+                del self._given[rdd]
 
     def recognise(self, rdd_id: int, name: str) -> None:
-        """Let another leaf, such as the contents given to a user, stand for the same name."""
-        self._names[rdd_id] = name
+        """Let another leaf, such as the contents given to a user, stand for the same name.
+
+        The oldest are forgotten: an application reads for as long as it runs.
+        """
+        with self._lock:
+            self._given[rdd_id] = name
+            while len(self._given) > MOST_GIVEN:
+                self._given.popitem(last=False)
 
     def name_of(self, leaf: JavaObject) -> str | None:
-        return self._names.get(leaf.rdd().id())
+        number = leaf.rdd().id()
+        return self._own.get(number) or self._given.get(number)
 
     @property
     def plans(self) -> Mapping[str, JavaObject]:
