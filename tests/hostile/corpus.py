@@ -45,13 +45,13 @@ class Case:
 
 
 class Poison:
-    """What writes a file when it is unpickled."""
+    """What makes a directory when it is unpickled."""
 
     def __init__(self, marker: str) -> None:
         self.marker = marker
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return open, (self.marker, "w")
+        return os.mkdir, (self.marker,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +386,9 @@ def file_cases() -> Iterator[Case]:
         "no key": _as_table(lambda t: t.drop_columns(["_key"])),
         "no weight": _as_table(lambda t: t.drop_columns(["_weight"])),
         "no columns": _as_table(lambda t: t.select(["_key", "_id0", "_id1", "_weight"])),
-        "other types": _as_table(lambda t: t.set_column(0, "_key", t.column(0).cast("double"))),
+        "other types": _as_table(
+            lambda t: t.set_column(0, "_key", t.column(0).cast("double", safe=False))
+        ),
         "text for a number": _as_table(
             lambda t: t.set_column(4, "c0", t.column("c0").cast("string"))
         ),
