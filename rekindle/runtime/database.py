@@ -132,6 +132,8 @@ class Database:
             if writable:
                 self._engine.collect()
         except BaseException:
+            if hasattr(self, "_channel"):
+                self._channel.close()
             if self._lock is not None:
                 self._lock.release()
             raise

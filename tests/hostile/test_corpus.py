@@ -20,9 +20,6 @@ from tests.hostile.corpus import Case
 from tests.hostile.payloads import payloads
 from tests.hostile.sandbox import Outcome, Sandbox
 
-# Where a hostile text ends Python's recursion, finalizers of others may be met by that end.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 SPREAD = 150
 EVERY = 9
 """One in so many cases is in every run, and those below."""
