@@ -175,6 +175,8 @@ class Database:
             if writable:
                 self._engine.collect()
         except BaseException:
+            if hasattr(self, "_channel"):
+                self._channel.close()
             if self._lease is not None:
                 self._lease.release()
             raise

@@ -44,6 +44,7 @@ from rekindle.traces.values import Weight
 LARGEST = 2**30
 """No record is larger; one that says so would be read into memory first."""
 
+ROW_BYTES = 24
 _count, _position = whole(0), whole(0, 100_000)
 
 
@@ -65,7 +66,7 @@ def is_data_path(path: str) -> bool:
 
 
 _schema = list_of(row_of(text, text, truth))
-_segment = record(
+_segment_fields = record(
     {"growth": whole()},
     path=_path,
     rows=_count,
@@ -74,6 +75,15 @@ _segment = record(
     size=_count,
     checksum=text,
 )
+
+
+def _segment(value: Any, place: str) -> None:
+    """A file of the trace; every row of it has its key and its identity, three words."""
+    _segment_fields(value, place)
+    if value["rows"] * ROW_BYTES > value["size"]:
+        raise ShapeError(f"{place}: {value['rows']} rows do not fit into {value['size']} bytes")
+
+
 _run = list_of(_segment)
 _value = record(
     {"limbs": whole(1, 64), "width": whole(1, 1_000_000), "group": text},

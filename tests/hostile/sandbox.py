@@ -155,6 +155,8 @@ class Sandbox:
         after = sorted(p.name for p in self.outside.iterdir())
         if after != held or (self.outside / "precious").read_text() != "precious":
             noticed.append(f"files outside: {held} became {after}")
+            if self.marker.is_dir():
+                self.marker.rmdir()
             self.marker.unlink(missing_ok=True)
         return Outcome(case.name, tuple(refused), worked, tuple(escaped), tuple(noticed))
 

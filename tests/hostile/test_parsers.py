@@ -39,7 +39,7 @@ SEGMENT = {
     "rows": 1,
     "low": 0,
     "high": 0,
-    "size": 8,
+    "size": 800,
     "checksum": "x",
     "growth": 1,
 }

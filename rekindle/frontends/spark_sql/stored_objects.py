@@ -98,7 +98,9 @@ _LISTED = (
     "org.apache.spark.sql.internal.types.*",
     *(f"org.apache.spark.sql.catalyst.{name}" for name in ("AliasIdentifier", "InternalRow")),
     *(f"org.apache.spark.sql.catalyst.trees.{n}" for n in ("SQLQueryContext", "TreePattern$")),
-    *("org.apache.spark.sql.catalyst.trees.TreeNode", "org.apache.spark.sql.catalyst.trees.Origin"),
+    *(f"org.apache.spark.sql.catalyst.trees.{n}" for n in ("TreeNode", "Origin")),
+    # Where in a program an expression of a DataFrame was written.
+    *("org.apache.spark.sql.catalyst.trees.DataFrameQueryContext", "java.lang.StackTraceElement"),
     *(f"{_UTIL}.{name}" for name in ("ArrayData", "MapData", "GenericArrayData")),
     *(f"{_UTIL}.{name}" for name in ("ArrayBasedMapData", "CaseInsensitiveMap", "STUtils")),
     *(f"{_UTIL}.{name}" for name in ("DateTimeUtils", "DateTimeUtils$", "IntervalUtils$")),
