@@ -9,6 +9,8 @@ from __future__ import annotations
 import fcntl
 import os
 
+from rekindle.traces.links import refuse_links
+
 FILE = "writer.lock"
 
 
@@ -17,6 +19,7 @@ class HostLock:
 
     def __init__(self, root: str) -> None:
         os.makedirs(root, 0o700, exist_ok=True)
+        self._root = root
         self._place = os.path.join(root, FILE)
         self._descriptor = -1
 
@@ -24,7 +27,9 @@ class HostLock:
         """Hold the lock; False if another connection on this host does, in any process."""
         if self._descriptor >= 0:
             return True
-        descriptor = os.open(self._place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        refuse_links(self._root, FILE)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self._place, flags, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

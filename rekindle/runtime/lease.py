@@ -69,7 +69,7 @@ class Lease:
             self._pending = self.contested
             if self._local:
                 place = store.locate(name_of(self.number))
-                self._descriptor = os.open(place, os.O_RDWR | os.O_CLOEXEC)
+                self._descriptor = os.open(place, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except BaseException:
             self._let_go()
             raise
