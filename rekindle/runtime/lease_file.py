@@ -66,7 +66,7 @@ class Holding:
     def describe(self) -> str:
         """Who it is, since when, and until when it holds without another renewal."""
         since, until = (
-            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(min(max(moment, 0), _LATEST)))
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(min(max(0.0, moment), _LATEST)))
             for moment in (self.since, self.renewed + self.term)
         )
         return f"held by process {self.pid} on {self.host} since {since}, at least until {until}"

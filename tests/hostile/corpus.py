@@ -10,7 +10,7 @@ import json
 import os
 import pickle
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -480,6 +480,38 @@ def link_cases(outside: str) -> Iterator[Case]:
     yield Case("link of a directory in data", linked("data/a/b", outside), writes=True)
 
 
+def lease_cases(outside: str) -> Iterator[Case]:
+    """Leases that lie: about numbers, times and heads, in other types, or that are links."""
+
+    def saying(wrong: Mapping[str, Any], number: int = 7) -> Callable[[Path], None]:
+        def mutate(root: Path) -> None:
+            place = root / "lease" / f"{number:016}"
+            place.parent.mkdir(exist_ok=True)
+            known = {
+                "number": number, "token": "t", "host": "elsewhere", "pid": 1, "since": 0.0,
+                "renewed": 0.0, "term": 30.0, "renewals": 0, "head": -1, "ended": True,
+                "pending": False,
+            }  # fmt: skip
+            body = json.dumps({**known, **wrong}).encode()
+            sum_ = xxhash.xxh3_64_hexdigest(body).encode()
+            place.write_bytes((sum_ + b"\n" + body).ljust(512, b"\n"))
+
+        return mutate
+
+    def linked(root: Path) -> None:
+        (root / "lease").mkdir(exist_ok=True)
+        (root / "lease" / f"{9:016}").symlink_to(f"{outside}/precious")
+
+    yield Case("lease with a head to come", saying({"head": 10**9}))
+    yield Case("lease with a head of text", saying({"head": "7"}), writes=True)
+    yield Case("lease with a host of lists", saying({"host": [[]]}), writes=True)
+    yield Case("lease of no time", saying({"since": 1e300, "renewed": -1e300}), writes=True)
+    yield Case("lease of infinity", saying({"renewed": float("inf")}), writes=True)
+    yield Case("lease of NaN", saying({"since": float("nan")}), writes=True)
+    yield Case("lease of a huge number", saying({}, 10**16 - 1), writes=True)
+    yield Case("lease that is a link", linked, writes=True)
+
+
 def cases(template: Path, payloads: Payloads, outside: str, spread: int) -> list[Case]:
     """The corpus; `spread` is how many values of the record are changed somewhere."""
     return [
@@ -490,4 +522,5 @@ def cases(template: Path, payloads: Payloads, outside: str, spread: int) -> list
         *definition_cases(payloads),
         *file_cases(),
         *link_cases(outside),
+        *lease_cases(outside),
     ]
