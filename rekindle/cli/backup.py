@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +10,7 @@ from rich.console import Console
 
 from rekindle.cli.bytes_bar import bytes_bar
 from rekindle.cli.failures import reported
-from rekindle.cli.opening import started_spark
+from rekindle.cli.opening import Trusting, started_spark
 
 if TYPE_CHECKING:
     from rekindle.runtime.backup import Backup
@@ -37,6 +38,7 @@ def restore(
     epoch: Annotated[
         int | None, typer.Option("--epoch", help="An earlier epoch, of the retained history.")
     ] = None,
+    trust: Trusting = False,
 ) -> None:
     """Make a database of a backup: as it was then, or at an earlier epoch."""
     with reported():
@@ -46,16 +48,16 @@ def restore(
             with bytes_bar("copying") as tell:
                 made = restored(backup, target, progress=tell)
         else:
-            made = restored(backup, target, epoch, connect=_connected)
+            made = restored(backup, target, epoch, connect=partial(_connected, trust=trust))
         _say(made)
 
 
-def _connected(path: str) -> Database:
+def _connected(path: str, *, trust: bool) -> Database:
     """A connection for writing, in a session that starts without chatter."""
     spark = started_spark()
     import rekindle
 
-    return rekindle.connect(path, spark)
+    return rekindle.connect(path, spark, trust=trust)
 
 
 def _say(made: Backup) -> None:

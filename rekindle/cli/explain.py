@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rekindle.cli.failures import reported
-from rekindle.cli.opening import Access, opened
+from rekindle.cli.opening import Access, Trusting, opened
 from rekindle.errors import RekindleError
 
 
@@ -19,9 +19,10 @@ def explain(
     svg: Annotated[
         Path | None, typer.Option("--svg", help="Write a picture of the circuit to this file.")
     ] = None,
+    trust: Trusting = False,
 ) -> None:
     """Show the circuit that keeps a view: nodes, linearity, strategy, state."""
-    with reported(), opened(warehouse, Access.READ) as db:
+    with reported(), opened(warehouse, Access.READ, trust=trust) as db:
         explanation = db.explain(view)
         if svg is not None:
             write_text(svg, explanation.svg())

@@ -8,8 +8,9 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 
 from rekindle.cli.quiet import quiet_start
@@ -29,15 +30,28 @@ class Access(enum.Enum):
     WRITE = "write"
 
 
+Trusting = Annotated[
+    bool,
+    typer.Option("--trust", help="Run the functions that are stored in the database."),
+]
+"""Whether the user knows who wrote the directory."""
+Waiting = Annotated[
+    float,
+    typer.Option("--wait", min=0, help="Wait so many seconds for another writer to end."),
+]
+
+
 @contextmanager
-def opened(warehouse: str, access: Access) -> Iterator[Database]:
+def opened(
+    warehouse: str, access: Access, *, trust: bool = False, wait: float = 0
+) -> Iterator[Database]:
     """The database at a path; it is closed when the block ends."""
     if access is Access.READ:
         _require(warehouse)
     spark = started_spark()
     import rekindle
 
-    db = rekindle.connect(warehouse, spark, mode=access.value)
+    db = rekindle.connect(warehouse, spark, mode=access.value, trust=trust, wait=wait)
     try:
         yield db
     finally:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rekindle.cli.display import make_console
 from rekindle.cli.failures import reported, show
 from rekindle.cli.formats import Format
-from rekindle.cli.opening import Access, opened
+from rekindle.cli.opening import Access, Trusting, Waiting, opened
 from rekindle.cli.runner import Runner, located
 from rekindle.errors import RekindleError, StatementError
 
@@ -39,6 +39,8 @@ def sql(
             "file or a pipe. With csv or json nothing but rows is written to stdout.",
         ),
     ] = None,
+    trust: Trusting = False,
+    wait: Waiting = 0,
 ) -> None:
     """Run SQL: a script with -e, -f or from a pipe, else an interactive prompt.
 
@@ -47,7 +49,7 @@ def sql(
     access = Access.READ if read_only else Access.WRITE
     with reported():
         script = _script(statements, file)
-        with opened(warehouse, access) as db:
+        with opened(warehouse, access, trust=trust, wait=wait) as db:
             if script is None:
                 from rekindle.cli.prompt import prompt
 
