@@ -134,12 +134,12 @@ class Commits:
         self,
         turn: Turn,
         apply: Callable[[Mapping[Table, TableChange]], int],
-        written: Callable[[], int | None],
+        committed: Callable[[], int],
     ) -> None:
         self._turn = turn
         self._apply = apply
-        self._written = written
-        """The epoch whose record is there although its commit was interrupted."""
+        self._committed = committed
+        """The last epoch whose record is there, also if its commit was interrupted."""
         self._guard = threading.Condition()
         self._waiting: list[Request] = []
         self._led = False
@@ -222,13 +222,13 @@ class Commits:
 
     def _run(self, group: Sequence[Request]) -> None:
         """Commit a group; where an error lies in somebody's rows, in halves, down to the one."""
-        parts = [group]
+        parts, before = [group], self._committed()
         try:
             while parts:
-                part = parts[0]
+                part, before = parts[0], self._committed()
                 started = time.perf_counter()
                 try:
-                    epoch = self._apply(added_up(part))
+                    self._apply(added_up(part))
                 except OF_ROWS as error:
                     if len(part) > 1:
                         half = len(part) // 2
@@ -236,25 +236,27 @@ class Commits:
                         continue
                     part[0].error = error
                 except Exception as error:
-                    written = self._written()
-                    for request in part:
-                        request.epoch = written
-                        if written is None:
+                    if self._committed() == before:
+                        for request in part:
                             request.error = copy.copy(error) if len(part) > 1 else error
-                else:
-                    for request in part:
-                        request.epoch = epoch
+                self._settle(part, before)
                 del parts[0]
                 self._tell(part, time.perf_counter() - started)
         except BaseException:
-            # Somebody interrupted the thread that commits for all. The others are told what the
-            # log says, and wait on where it says nothing.
-            written = self._written()
-            for request in parts[0]:
-                request.epoch = written
+            # Somebody interrupted the thread that commits for all, at whatever instant. The others
+            # are told what the log says, and wait on where it says nothing.
+            if parts:
+                self._settle(parts[0], before)
             with self._guard:
                 self._waiting[:0] = [each for part in parts for each in part if not each.is_done]
             raise
+
+    def _settle(self, part: Sequence[Request], before: int) -> None:
+        """If an epoch was committed since `before`, it is that of the requests."""
+        epoch = self._committed()
+        for request in part:
+            if epoch > before and request.error is None:
+                request.epoch = epoch
 
     def _tell(self, part: Sequence[Request], seconds: float) -> None:
         """Let those whose requests are done go on."""

@@ -101,7 +101,7 @@ class Engine:
         self.snapshots = Snapshots()
         self._interrupted: int | None = None
         """The epoch whose commit was interrupted when its record may have been written."""
-        self.commits = Commits(self.turn, self.apply, self._written)
+        self.commits = Commits(self.turn, self.apply, self._last_committed)
         self._garbage = Garbage(store, state, self.snapshots)
         self.feeding: Feeding | None = None
         self._filling = Filling(plans, frames, store, self._places_inline)
@@ -427,10 +427,12 @@ class Engine:
             self._remember(result, started, placement)
             return epoch
 
-    def _written(self) -> int | None:
-        """The epoch whose commit was interrupted, if its record is there."""
+    def _last_committed(self) -> int:
+        """The last epoch whose record is there, also if its commit was interrupted."""
         epoch = self._interrupted
-        return epoch if epoch is not None and self.log.is_committed(epoch) else None
+        if epoch is not None and self.log.is_committed(epoch):
+            return epoch
+        return self.state.epoch
 
     def _check_current(self, node: Table) -> None:
         """Raise unless the table is still the one that a transaction has changed."""
