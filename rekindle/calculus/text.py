@@ -139,7 +139,7 @@ def parse(text: str, table: Sequence[object] = ()) -> Term:
 def names_read(text: str) -> tuple[str, ...]:
     """The names of the sources in a text, whatever else is in it; none where it is no text.
 
-    >>> names_read("map x = @0\n  source t (x: int)")
+    >>> names_read("map x = @0\\n  source t (x: int)")
     ('t',)
     """
     found = []

@@ -9,7 +9,7 @@ QUOTED = "`(?:[^`]|``)+`"
 def is_text(text: str) -> bool:
     """Whether a text can be written in UTF-8, as everything is that is stored or sent to Spark.
 
-    >>> is_text("é"), is_text("\ud800")
+    >>> is_text("é"), is_text(chr(0xD800))
     (True, False)
     """
     try:

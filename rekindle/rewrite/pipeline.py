@@ -33,6 +33,9 @@ RULES: tuple[Rule, ...] = (
     pull_distincts,  # last: it brings distincts to where the two above find them next time round
 )
 
+ROUNDS = 1_000
+"""Rules that are not at rest by then never will be."""
+
 
 def apply_everywhere(rule: Rule, term: Term) -> Term:
     """The term with the rule applied once at each of its nodes, the inputs of a node first."""
@@ -53,15 +56,29 @@ def rewrite(term: Term, rules: tuple[Rule, ...] = RULES) -> Term:
     True
     """
     # What no rule applies to stays the same object: `==` of terms would walk down both.
-    current, previous = term, None
-    while current is not previous:
-        previous = current
+    current = term
+    for _ in range(ROUNDS):
+        previous, changing = current, ""
         for rule in rules:
-            current = apply_everywhere(rule, current)
-    if current.schema != term.schema:
-        raise DefinitionError(
-            "a rewrite changed the schema of a term: this is a defect of Rekindle",
-            detail=f"{term.schema} became {current.schema}",
-            hint="please report the view definition",
-        )
-    return current
+            before, current = current, apply_everywhere(rule, current)
+            if current is not before:
+                changing = rule.__name__
+            if current.schema != term.schema:
+                raise _defect(
+                    f"the rule {rule.__name__} changed the schema of a term",
+                    f"{term.schema} became {current.schema}",
+                )
+        if current is previous:
+            return current
+    raise _defect(
+        "the rules do not come to an end on a term",
+        f"{changing} still changed it in round {ROUNDS}",
+    )
+
+
+def _defect(message: str, detail: str) -> DefinitionError:
+    return DefinitionError(
+        f"{message}: this is a defect of Rekindle",
+        detail=detail,
+        hint="please report the view definition",
+    )

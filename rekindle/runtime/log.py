@@ -162,6 +162,11 @@ class CommitLog:
             possible = True
         else:
             possible = found == self._begun[1]
+            if possible:
+                # It is there, and only whoever waited for the answer was interrupted.
+                with suppress(OSError):
+                    self._store.sync(DIRECTORY)
+                    self._note(epoch)
         if not possible:
             self._end()
         return possible

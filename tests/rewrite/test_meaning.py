@@ -99,3 +99,12 @@ def test_a_rule_that_changes_the_schema_is_refused() -> None:
 
     with pytest.raises(DefinitionError, match="changed the schema"):
         rewrite(R, (rename,))
+
+
+def test_rules_that_never_rest_are_named() -> None:
+    def restless(term: Term) -> Term:
+        return Source(term.name, term.schema) if isinstance(term, Source) else term
+
+    with pytest.raises(DefinitionError, match="do not come to an end") as caught:
+        rewrite(R, (restless,))
+    assert "restless" in caught.value.detail

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import DataFrame
 
 from rekindle.errors import CheckError
 from rekindle.runtime.database import Database
+from rekindle.runtime.state import State
 
 OPEN = {
     "limit": "SELECT k, p FROM t ORDER BY p DESC LIMIT 3",
@@ -59,7 +61,11 @@ def test_a_difference_beyond_ties_is_one(
     right = table("v")
     for wrong in (right.limit(0), right.unionAll(right)):
         contents = {"v": wrong, "t": table("t"), "u": table("u")}
-        monkeypatch.setattr(tied, "table", contents.__getitem__)
+
+        def committed(state: State, name: str, epoch: int | None = None) -> DataFrame:
+            return contents[name]  # noqa: B023 - called before the next turn
+
+        monkeypatch.setattr(tied, "_committed", committed)
         with pytest.raises(CheckError, match="differs from its recomputation"):
             tied.check("v")
 
