@@ -39,24 +39,24 @@ class Crowd:
     def start(self) -> None:
         number = len(self.diaries)
         self.diaries.append(self.scratch / f"diary-{number}")
-        log = open(self.scratch / f"log-{number}", "w")  # noqa: SIM115 - the process has it
         arguments = [self.warehouse, str(self.diaries[-1]), str(number)]
-        self.running.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.concurrency.process", *arguments],
-                cwd=REPOSITORY,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                text=True,
-                start_new_session=True,
+        with open(self.scratch / f"log-{number}", "w") as log:
+            self.running.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "tests.concurrency.process", *arguments],
+                    cwd=REPOSITORY,
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    text=True,
+                    start_new_session=True,
+                )
             )
-        )
 
     def kill_one(self, random_: random.Random) -> None:
         victim = self.running.pop(random_.randrange(len(self.running)))
-        os.killpg(victim.pid, signal.SIGKILL)
-        victim.wait()
+        with victim:
+            os.killpg(victim.pid, signal.SIGKILL)
 
     def end(self) -> None:
         for process in self.running:
