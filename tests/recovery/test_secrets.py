@@ -73,6 +73,14 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
     monkeypatch.setattr(store_module, "_resolve", resolved)
     watched = Disk(bucket)
     watched.install(monkeypatch)
+    within = store_module.files_within
+
+    def listed(root: str, directory: str) -> Any:
+        return watched.perform(
+            Operation("list", f"{root}/{directory}"), lambda: within(root, directory)
+        )
+
+    monkeypatch.setattr(store_module, "files_within", listed)
     return watched
 
 

@@ -317,6 +317,9 @@ class Catalyst:
         """
         if simple_name(expression) == "AttributeReference":
             return moved.get(id_of(expression), expression)
+        if simple_name(expression) == "Alias":
+            # Spark's replacement would take the name off.
+            return expression.withNewChildren(self.seq([self.rebased(expression.child(), moved)]))
         read = [a for a in items(expression.references().toSeq()) if id_of(a) in moved]
         if not read:
             return expression
