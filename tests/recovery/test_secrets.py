@@ -139,7 +139,7 @@ def test_no_secret_is_ever_said(
         source.schema()
     with said.raised("there is no database"):
         RekindleSource({"path": f"{URI}/nowhere/t"}).schema()
-    with said.raised("has no option"):
+    with said.raised("unknown option"):
         RekindleSource({"path": f"{URI}/t", "key": "1"}).schema()
 
     for arguments in (
