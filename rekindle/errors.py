@@ -108,6 +108,14 @@ class UntrustedError(RekindleError):
     """Something stored that would run code, in a database that this connection does not trust."""
 
 
+class StaleError(RekindleError):
+    """A view that is not followed, and cannot be filled anew by this version."""
+
+
+class StaleViewWarning(UserWarning):
+    """A view of the database is not followed until it is filled anew."""
+
+
 class HistoryError(RekindleError):
     """An epoch outside the retained change history."""
 
@@ -161,4 +169,28 @@ def untrusted(what: str, reason: str) -> UntrustedError:
         hint="if you trust whoever wrote the directory, open it with rekindle.connect(path, "
         "trust=True); or give the view's definition again with db.register(name, definition), or "
         "drop the view",
+    )
+
+
+ROUNDS = 1_000
+"""Rules that are not at rest by then never will be."""
+
+
+def defect(message: str, detail: str) -> DefinitionError:
+    """A view's definition that Rekindle itself makes a mistake of."""
+    return DefinitionError(
+        f"{message}: this is a defect of Rekindle",
+        detail=detail,
+        hint="please report the view definition",
+    )
+
+
+def restless(what: str, rule: str, rounds: int = ROUNDS) -> DefinitionError:
+    """The error for rules that do not come to an end, with the one that changes something still.
+
+    >>> restless("a term", "turn_around").detail
+    'turn_around still changed it in round 1000'
+    """
+    return defect(
+        f"the rules do not come to an end on {what}", f"{rule} still changed it in round {rounds}"
     )

@@ -79,6 +79,15 @@ def optional(shape: Shape) -> Shape:
     return check
 
 
+def either(number: Shape, other: Shape) -> Shape:
+    """A number of one shape, or a value that is no number of the other."""
+
+    def check(value: Any, place: str) -> None:
+        (number if type(value) is int else other)(value, place)
+
+    return check
+
+
 def list_of(shape: Shape) -> Shape:
     """A list, every element of one shape."""
 

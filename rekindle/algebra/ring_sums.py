@@ -78,9 +78,7 @@ class StoredSum:
 
 @lru_cache(maxsize=256)
 def _loaded(stored: StoredSum) -> RingSum[Any]:
-    return RingSum(
-        load_group(stored.group), pickle.loads(stored.lift), pickle.loads(stored.finish)
-    )
+    return RingSum(load_group(stored.group), pickle.loads(stored.lift), pickle.loads(stored.finish))
 
 
 def load_group(data: bytes) -> Any:

@@ -35,10 +35,12 @@ from functools import reduce
 from typing import Any, TypeAlias, assert_never
 
 from rekindle.algebra.groups import INTEGERS
+from rekindle.algebra.real_products import RealProducts
 from rekindle.algebra.relational import distinct, equi_join, filter_rows, flat_map, map_rows
 from rekindle.algebra.ring_sums import RingSum
 from rekindle.algebra.zset import ZSet
 from rekindle.calculus.bodies import EvaluableBody, Measures
+from rekindle.calculus.exact_sums import ExactSum
 from rekindle.calculus.generators import EvaluableGenerator
 from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Evaluable, Literal, Row, Scalar
@@ -371,6 +373,9 @@ def _ring_value(measure: Measure, members: Sequence[tuple[Row, int, int]]) -> tu
         function = _sum_in_ring(measure)
         value = function.total([(arguments, weight) for arguments, weight, _ in members])
         return (value != function.group.zero, value)
+    if isinstance(measure.finish, ExactSum):
+        exact = measure.finish.total([(arguments, weight) for arguments, weight, _ in members])
+        return (exact if any(exact.counts) or exact.total else None,)
     if isinstance(measure.finish, Polynomials):
         products = measure.finish.products
         components: Callable[..., tuple[Any, ...]] = lambda *row: (1, *products(row))  # noqa: E731
@@ -389,6 +394,8 @@ def _finished(measure: Measure, value: tuple[Any, ...]) -> Any:
     """The measure's result: its own `finish` of the ring value, or the usual last step."""
     if measure.function is AggregateFunction.RING:
         return _sum_in_ring(measure).finish(value[1])
+    if isinstance(measure.finish, ExactSum):
+        return measure.finish.finished(value[0] or RealProducts().zero)
     if measure.finish is not None:
         if not callable(measure.finish):
             raise DefinitionError(

@@ -30,7 +30,7 @@ An aggregate of all rows, without keys, has a row over no rows too:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -60,9 +60,9 @@ from rekindle.calculus.terms import (
     Source,
     Term,
     UnionAll,
-    sources,
     with_children,
 )
+from rekindle.calculus.walks import fold
 from rekindle.errors import UnsupportedError
 
 Named = tuple[str, Scalar]
@@ -79,7 +79,7 @@ def stamped_bodies(fix: Fix) -> tuple[Term, ...]:
     for name, seed in zip(fix.names, fix.seeds, strict=False):
         first = (entered(seed, 0), Negate(entered(seed, 1)))
         variables[name] = UnionAll((variables[name], *first))
-    return tuple(stamped(body, variables) for body in fix.bodies)
+    return tuple(map(_Lifting(variables).whole, fix.bodies))
 
 
 def entered(term: Term, iteration: int) -> Term:
@@ -88,40 +88,92 @@ def entered(term: Term, iteration: int) -> Term:
     return Map(term, (*kept, (STAMP, Literal(iteration, "int"))))
 
 
-def stamped(term: Term, variables: dict[str, Term]) -> Term:
+def stamped(term: Term, variables: Mapping[str, Term]) -> Term:
     """The term over stamped rows, with what its variables are there."""
-    if not _reads(term, variables):
-        return entered(term, 0)
-    match term:
-        case Source():
-            return variables[term.name]
-        case Map():
-            stamp = _stamp(len(term.child.schema))
-            return Map(stamped(term.child, variables), (*term.outputs, (STAMP, stamp)))
-        case Filter() | Negate():
-            return with_children(term, (stamped(term.child, variables),))
-        case UnionAll():
-            return UnionAll(tuple(stamped(child, variables) for child in term.children))
-        case FlatMap():
-            return _flat_map(term, variables)
-        case Join():
-            return _join(term, variables)
-        case Distinct():
-            return Distinct(stamped(term.child, variables), term.stamps + 1)
-        case PerGroup(body=Measures()) if term.keys:
-            child = stamped(term.child, variables)
-            return replace(term, child=child, extent=None, stamps=term.stamps + 1)
-        case PerGroup(body=Measures()):
-            return stamped(_of_all(term), variables)
-        case Fix():
-            return _recursion(term, variables)
-        case _ if term.linearity is Linearity.DERIVED:
-            return stamped(_expanded(term), variables)
-    raise _refusal(term)
+    return _Lifting(variables).whole(term)
 
 
-def _reads(term: Term, names: Collection[str]) -> bool:
-    return not sources(term).keys().isdisjoint(names)
+class _Lifting:
+    """Lifts terms that read some variables; each node once, whatever reads it."""
+
+    def __init__(self, variables: Mapping[str, Term]) -> None:
+        self.variables = variables
+        # An identity is a node's own only as long as the node is held.
+        self._lifted: dict[int, tuple[Term, Term]] = {}
+        self._names: dict[int, tuple[Term, frozenset[str]]] = {}
+
+    def reads(self, term: Term) -> bool:
+        """Does the term depend on a variable?"""
+
+        def below(node: Term) -> tuple[Term, ...]:
+            return () if id(node) in self._names else node.children
+
+        def names(node: Term, inputs: tuple[frozenset[str], ...]) -> frozenset[str]:
+            if id(node) not in self._names:
+                own = {node.name} if isinstance(node, Source) else set()
+                bound = node.names if isinstance(node, Fix) else ()
+                self._names[id(node)] = node, frozenset(own.union(*inputs).difference(bound))
+            return self._names[id(node)][1]
+
+        return not fold(term, below, names).isdisjoint(self.variables)
+
+    def whole(self, term: Term) -> Term:
+        """The lifted term, made from below: no call is far inside another."""
+
+        def below(node: Term) -> tuple[Term, ...]:
+            inside = () if isinstance(node, Fix) else node.children
+            return tuple(child for child in inside if self.reads(child))
+
+        return fold(term, below, lambda node, _: self.term(node))
+
+    def term(self, term: Term) -> Term:
+        """The lifted term of a node whose inputs are lifted already, or are few."""
+        if id(term) not in self._lifted:
+            self._lifted[id(term)] = term, self._made(term)
+        return self._lifted[id(term)][1]
+
+    def _made(self, term: Term) -> Term:
+        if not self.reads(term):
+            return entered(term, 0)
+        match term:
+            case Source():
+                return self.variables[term.name]
+            case Map():
+                stamp = _stamp(len(term.child.schema))
+                return Map(self.term(term.child), (*term.outputs, (STAMP, stamp)))
+            case Filter() | Negate():
+                return with_children(term, (self.term(term.child),))
+            case UnionAll():
+                return UnionAll(tuple(map(self.term, term.children)))
+            case FlatMap():
+                return _flat_map(term, self.term(term.child))
+            case Join():
+                sides = (self.term(s) if self.reads(s) else s for s in term.children)
+                return _join(term, *sides)
+            case Distinct():
+                return Distinct(self.term(term.child), term.stamps + 1)
+            case PerGroup(body=Measures()) if term.keys:
+                child = self.term(term.child)
+                return replace(term, child=child, extent=None, stamps=term.stamps + 1)
+            case PerGroup(body=Measures()):
+                return self.term(_of_all(term))
+            case Fix():
+                return self._recursion(term)
+            case _ if term.linearity is Linearity.DERIVED:
+                return self.term(_expanded(term))
+        raise _refusal(term)
+
+    def _recursion(self, fix: Fix) -> Term:
+        """↑fix(R) = fix(↑R): its own relations have the outer stamp too."""
+        own: dict[str, Term] = {
+            name: Source(name, fix.schema_of(name) + STAMPED) for name in fix.names
+        }
+        inside = _Lifting({**self.variables, **own})
+        return replace(
+            fix,
+            bodies=tuple(map(inside.whole, fix.bodies)),
+            seeds=tuple(map(self.whole, fix.seeds)),
+        )
 
 
 def _stamp(position: int) -> Column:
@@ -134,9 +186,8 @@ def _columns(term: Term, offset: int = 0) -> tuple[Named, ...]:
     )
 
 
-def _flat_map(term: FlatMap, variables: dict[str, Term]) -> Term:
+def _flat_map(term: FlatMap, child: Term) -> Term:
     """The generated columns come last, so the stamp is moved behind them."""
-    child = stamped(term.child, variables)
     inner = FlatMap(child, term.generator, (*term.kept, len(term.child.schema)))
     kept = len(term.kept)
     positions = [*range(kept), *range(kept + 1, len(inner.schema))]
@@ -147,11 +198,8 @@ def _flat_map(term: FlatMap, variables: dict[str, Term]) -> Term:
     return Map(inner, (*columns, (STAMP, _stamp(kept))))
 
 
-def _join(term: Join, variables: dict[str, Term]) -> Term:
+def _join(term: Join, left: Term, right: Term) -> Term:
     """A side from outside is there from the beginning and needs no stamp."""
-    left, right = (
-        stamped(side, variables) if _reads(side, variables) else side for side in term.children
-    )
     joined = Join(left, right, term.left_keys, term.right_keys)
     width = len(term.left.schema)
     stamps = []
@@ -175,17 +223,6 @@ def _expanded(term: Term) -> Term:
         return with_children(inner, tuple(map(substitute, inner.children)))
 
     return substitute(definition(term))
-
-
-def _recursion(fix: Fix, variables: dict[str, Term]) -> Term:
-    """↑fix(R) = fix(↑R): its own relations have the outer stamp too."""
-    own: dict[str, Term] = {name: Source(name, fix.schema_of(name) + STAMPED) for name in fix.names}
-    within = {**variables, **own}
-    return replace(
-        fix,
-        bodies=tuple(stamped(body, within) for body in fix.bodies),
-        seeds=tuple(stamped(seed, variables) for seed in fix.seeds),
-    )
 
 
 def _of_all(term: PerGroup) -> Term:

@@ -13,15 +13,19 @@ change is derived (`rekindle.incremental`): no list of operators exists anywhere
 | given    | what the node's own triggers compute       | Triggered                              |
 
 Nodes are frozen, and an ill-typed node cannot be built: a constructor raises `DefinitionError`.
+A term is a graph: a node may be an input of several others, and whatever is done to terms visits it
+once (`walks.py`, `identity.py`; docs/design/terms.md).
 DBSP, section 4.2 and table 1.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
+from rekindle.calculus.identity import Node
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Field, Schema
@@ -68,8 +72,8 @@ def _settle(term: object, schema: Schema) -> None:
     object.__setattr__(term, "schema", schema)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+@dataclass(frozen=True, slots=True, eq=False)
+class Source(Node):
     """A named table or view of the database."""
 
     name: str
@@ -83,8 +87,8 @@ class Source:
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant(Node):
     """A relation that never changes: VALUES, range(), a query without a table."""
 
     schema: Schema
@@ -98,8 +102,8 @@ class Constant:
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Map:
+@dataclass(frozen=True, slots=True, eq=False)
+class Map(Node):
     """π: one output row for each input row, its columns computed by `outputs`."""
 
     child: Term
@@ -119,8 +123,8 @@ class Map:
         return (self.child,)
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+@dataclass(frozen=True, slots=True, eq=False)
+class Filter(Node):
     """σ: the input rows on which `predicate` is true (neither false nor NULL)."""
 
     child: Term
@@ -139,6 +143,7 @@ class Filter:
         return (self.child,)
 
 
+@runtime_checkable
 class Generator(Protocol):
     """A function from one row to finitely many, such as explode."""
 
@@ -153,8 +158,8 @@ class Generator(Protocol):
     def text(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class FlatMap:
+@dataclass(frozen=True, slots=True, eq=False)
+class FlatMap(Node):
     """Each input row's `kept` columns, followed by each of the rows its `generator` gives."""
 
     child: Term
@@ -180,8 +185,8 @@ class FlatMap:
         return (self.child,)
 
 
-@dataclass(frozen=True, slots=True)
-class UnionAll:
+@dataclass(frozen=True, slots=True, eq=False)
+class UnionAll(Node):
     """+: the sum of collections of the same row type."""
 
     children: tuple[Term, ...]
@@ -212,8 +217,8 @@ class UnionAll:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Negate:
+@dataclass(frozen=True, slots=True, eq=False)
+class Negate(Node):
     """−: every multiplicity with its sign turned."""
 
     child: Term
@@ -284,8 +289,8 @@ def _check_band(band: Band | None, residual: Scalar | None, left: int, right: in
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+@dataclass(frozen=True, slots=True, eq=False)
+class Join(Node):
     """⋈: pairs of rows with equal keys on which `residual`, if there is one, is true.
 
     Keys are compared as SQL's `=` compares: a NULL key matches nothing. No keys at all make a
@@ -346,8 +351,8 @@ class Condition:
     band: Band | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SemiJoin:
+@dataclass(frozen=True, slots=True, eq=False)
+class SemiJoin(Node):
     """⋉: the left rows for which some right row satisfies one of the `conditions`, or does not."""
 
     left: Term
@@ -389,8 +394,8 @@ class Padded(enum.Enum):
     BOTH = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class OuterJoin:
+@dataclass(frozen=True, slots=True, eq=False)
+class OuterJoin(Node):
     """⟕ and ⟗: the join, and each row without a match beside NULLs."""
 
     left: Term
@@ -417,8 +422,8 @@ class OuterJoin:
         return (self.left, self.right)
 
 
-@dataclass(frozen=True, slots=True)
-class Distinct:
+@dataclass(frozen=True, slots=True, eq=False)
+class Distinct(Node):
     """Every row of positive multiplicity, once (Definition 4.3).
 
     Over rows with `stamps`, the iterations of so many nested scopes in the last columns: at every
@@ -443,7 +448,8 @@ class Distinct:
 class AggregateFunction(enum.Enum):
     """Most are linear maps of the group's rows into a ring, up to a last scalar step.
 
-    The `finish` of `polynomials` says which (`calculus.polynomials`); it is a vector of sums.
+    The `finish` of `polynomials` says which (`calculus.polynomials`); it is a vector of sums. That
+    of `exact_sum` has the signs of products that are not multiplied out (`calculus.exact_sums`).
     The last three are not: `least` and `greatest` depend on the first rows of the group in the
     order of the measure's `order`, `other` on those at its `fractions`, or on all of them.
     """
@@ -457,6 +463,7 @@ class AggregateFunction(enum.Enum):
     ALL = "all"
     ANY = "any"
     POLYNOMIALS = "polynomials"
+    EXACT_SUM = "exact_sum"
     RING = "ring"
     LEAST = "least"
     GREATEST = "greatest"
@@ -471,8 +478,13 @@ class AggregateFunction(enum.Enum):
         )
 
 
-MERGEABLE = (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVERAGE)
-"""The aggregates whose ring value is a number of rows, and sums over them."""
+MERGEABLE = (
+    AggregateFunction.COUNT,
+    AggregateFunction.SUM,
+    AggregateFunction.AVERAGE,
+    AggregateFunction.EXACT_SUM,
+)
+"""The aggregates whose ring value is a number of rows, and sums over them, or such a sum alone."""
 
 
 class Values(enum.Enum):
@@ -511,8 +523,8 @@ class Measure:
         return self.function.is_linear and self.values is Values.ALL
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregate(Node):
     """γ: for each group of rows with equal `keys`, one row of the keys and the measures.
 
     Grouping is null-safe: NULL keys form a group. Without keys there is one group, which exists
@@ -559,6 +571,7 @@ class Aggregate:
         return (self.child,)
 
 
+@runtime_checkable
 class Body(Protocol):
     """What becomes of the rows of one group."""
 
@@ -644,8 +657,8 @@ Extent: TypeAlias = First | Near | Onwards | Quantiles
 """Which rows of a group a change makes it necessary to see."""
 
 
-@dataclass(frozen=True, slots=True)
-class PerGroup:
+@dataclass(frozen=True, slots=True, eq=False)
+class PerGroup(Node):
     """The rows that `body` makes of each group of rows with equal `keys` columns.
 
     Grouping is null-safe. Without keys there is one group, which exists over an empty input too.
@@ -692,8 +705,8 @@ def with_stamps(schema: Schema, count: int) -> Schema:
     return Schema(schema.fields + STAMPED.fields * count)
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+@dataclass(frozen=True, slots=True, eq=False)
+class Fix(Node):
     """μ: what the relations `names` become when each is computed by its body again and again.
 
     They begin empty, or with `seeds`, and end when nothing changes any more, which must be within
@@ -760,8 +773,8 @@ def read_by(source: Source) -> tuple[Reading, int]:
     return Reading(word), int(number)
 
 
-@dataclass(frozen=True, slots=True)
-class Triggered:
+@dataclass(frozen=True, slots=True, eq=False)
+class Triggered(Node):
     """A term whose change is given: it means `meaning`, and `triggers` compute how that changes.
 
     A trigger denotes a change, computed from changes of the leaves and from integrals of what
@@ -838,6 +851,23 @@ def over(term: Term, children: tuple[Term, ...]) -> Term:
     """The same operator over some inputs; the term itself if they are the ones it has."""
     same = all(new is old for new, old in zip(children, term.children, strict=True))
     return term if same else with_children(term, children)
+
+
+def replaced(term: Term, change: Callable[[Term], Term | None]) -> Term:
+    """The term with every topmost node for which `change` gives a term replaced by that."""
+    found: dict[int, Term] = {}
+
+    def below(node: Term) -> tuple[Term, ...]:
+        new = change(node)
+        if new is None:
+            return node.children
+        found[id(node)] = new
+        return ()
+
+    def rebuilt(node: Term, children: tuple[Term, ...]) -> Term:
+        return found[id(node)] if id(node) in found else over(node, children)
+
+    return fold(term, below, rebuilt)
 
 
 def bare(term: Term) -> Term:

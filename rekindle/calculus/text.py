@@ -26,6 +26,16 @@ The grammar of a line, where `!` after a type means that NULL cannot occur:
 
 The inputs of `triggered` are its meaning, that many leaves, and then its triggers.
 
+A term is a graph. What several nodes have as an input stands before the term, once, and is used by
+its number; leaves are repeated. So a text is as long as the graph is large, and gives it back:
+
+    let 0
+      distinct
+        source t (x: int)
+    union
+      use 0
+      use 0
+
     CONDITION  always [on SCALAR = SCALAR, ...] [where SCALAR] [left SCALAR] [right SCALAR] [BAND]
     BAND       [find left SCALAR ENDS] [find right SCALAR ENDS]
     ENDS       [from SCALAR] [to SCALAR] [decides]
@@ -46,6 +56,7 @@ determine them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -90,11 +101,15 @@ from rekindle.calculus.terms import (
     UnionAll,
     Values,
 )
+from rekindle.calculus.walks import fold
 from rekindle.errors import DefinitionError
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INDENT = "  "
 _STAMPED = ("stamped",)
+_LET, _USE = "let", "use"
+_MOST_COLUMNS = 100_000
+"""Joins of what is shared double its columns at every line: a text of a page could fill memory."""
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -113,11 +128,23 @@ def to_text(term: Term) -> str:
 def to_text_with_table(term: Term) -> tuple[str, tuple[object, ...]]:
     """The text of a term and the objects that its references stand for.
 
-    `parse(*to_text_with_table(term)) == term` for every term.
+    `parse(*to_text_with_table(term)) == term` for every term, and it shares what the term shares.
     """
-    printer = _Printer()
-    text = "\n".join(printer.lines(term, 0))
-    return text, tuple(printer.table)
+    return _printed(term, _shared(term))
+
+
+MOST_AS_TREE = 4_096
+"""A term of more nodes, counted as often as they are used, is not written as a tree."""
+
+
+def to_tree_text_with_table(term: Term) -> tuple[str, tuple[object, ...]]:
+    """The same for the tree that a term is, so that equal terms have equal texts.
+
+    What is stored under such a text was stored so before terms were written as graphs. A term whose
+    tree is too large for that is written as the graph that it is.
+    """
+    size: int = fold(term, _below, lambda _, sizes: min(1 + sum(sizes), MOST_AS_TREE + 1))
+    return _printed(term, () if size <= MOST_AS_TREE else _shared(term))
 
 
 def parse(text: str, table: Sequence[object] = ()) -> Term:
@@ -156,17 +183,54 @@ def names_read(text: str) -> tuple[str, ...]:
 # --- printing -----------------------------------------------------------------------------------
 
 
+def _below(term: Term) -> tuple[Term, ...]:
+    """The terms that are written below a term."""
+    return (*term.children, *term.triggers) if isinstance(term, Triggered) else term.children
+
+
+def _shared(term: Term) -> tuple[Term, ...]:
+    """The nodes with inputs of their own that are used more than once, inputs first."""
+    uses: Counter[int] = Counter()
+    ordered: list[Term] = []
+
+    def count(node: Term, _: tuple[None, ...]) -> None:
+        below = _below(node)
+        uses.update(map(id, below))
+        if below:
+            ordered.append(node)
+
+    fold(term, _below, count)
+    return tuple(node for node in ordered if uses[id(node)] > 1)
+
+
+def _printed(term: Term, shared: Sequence[Term]) -> tuple[str, tuple[object, ...]]:
+    printer = _Printer()
+    lines: list[str] = []
+    for number, part in enumerate(shared):
+        lines += (f"let {number}", *printer.lines(part, 1))
+        printer.numbers[id(part)] = number
+    lines += printer.lines(term, 0)
+    return "\n".join(lines), tuple(printer.table)
+
+
 @dataclass(slots=True)
 class _Printer:
     table: list[object] = field(default_factory=list)
+    numbers: dict[int, int] = field(default_factory=dict)
+    """Those of the nodes that are written already and can be used."""
+    alike: dict[tuple[type, int], list[int]] = field(default_factory=dict)
+    """The places in the table of the objects that may be equal."""
 
     def lines(self, term: Term, depth: int) -> Iterator[str]:
         waiting = [(term, depth)]
         while waiting:
             node, depth = waiting.pop()
+            number = self.numbers.get(id(node))
+            if number is not None:
+                yield f"{_INDENT * depth}use {number}"
+                continue
             yield _INDENT * depth + self.head(node)
-            triggers = node.triggers if isinstance(node, Triggered) else ()
-            waiting += ((child, depth + 1) for child in reversed((*node.children, *triggers)))
+            waiting += ((child, depth + 1) for child in reversed(_below(node)))
 
     def head(self, term: Term) -> str:
         match term:
@@ -306,11 +370,21 @@ class _Printer:
 
     def reference(self, target: object) -> str:
         # Some objects overload == (a Spark Column) or have no hash: compare with care, in order.
-        for number, known in enumerate(self.table):
-            if known is target or (type(known) is type(target) and (known == target) is True):
+        alike = self.alike.setdefault((type(target), _hash(target)), [])
+        for number in alike:
+            known = self.table[number]
+            if known is target or (known == target) is True:
                 return f"@{number}"
+        alike.append(len(self.table))
         self.table.append(target)
-        return f"@{len(self.table) - 1}"
+        return f"@{alike[-1]}"
+
+
+def _hash(target: object) -> int:
+    try:
+        return hash(target)
+    except TypeError:
+        return 0
 
 
 def _words(*words: str) -> str:
@@ -660,14 +734,20 @@ class _Open:
 def _parse_nodes(lines: Iterable[_Line]) -> Term:
     """The one term of the lines; a line's inputs are the lines below it that are further in."""
     opened: list[_Open] = []
+    shared: list[Term] = []
     term: Term | None = None
 
     def close(depth: int) -> None:
         nonlocal term
         while len(opened) > depth:
-            closed = opened.pop().closed()
+            node = opened.pop()
+            closed = node.closed()
             if opened:
                 opened[-1].children.append(closed)
+            elif node.keyword == _LET:
+                if len(closed.schema) > _MOST_COLUMNS:
+                    raise node.line.error("what is shared has too many columns")
+                shared.append(closed)
             else:
                 term = closed
 
@@ -683,12 +763,33 @@ def _parse_nodes(lines: Iterable[_Line]) -> Term:
                 f"expected an indentation of {depth * len(_INDENT)} spaces, found {indent}"
             )
         keyword = line.expect(_IDENTIFIER, "an operator").group()
-        arity, build = _parse_head(keyword, line)
+        is_sharing = keyword in (_LET, _USE)
+        arity, build = (
+            _parse_shared(keyword, line, shared, depth)
+            if is_sharing
+            else _parse_head(keyword, line)
+        )
         line.end()
         opened.append(_Open(line, keyword, arity, build))
     close(0)
-    assert term is not None, "there is a line"
+    if term is None:
+        raise DefinitionError("a text denotes one term, but there is none after what it shares")
     return term
+
+
+def _parse_shared(
+    keyword: str, line: _Line, shared: Sequence[Term], depth: int
+) -> tuple[int | None, Callable[..., Term]]:
+    """A line that gives a term the next number, or one that stands for the term of a number."""
+    start = line.position
+    number = int(line.expect(_POSITION, "the number of a shared term").group())
+    line.position = start
+    if keyword == _LET and (depth > 0 or number != len(shared)):
+        raise line.error(f"expected the shared term {len(shared)}, before the term that uses it")
+    if keyword == _USE and number >= len(shared):
+        raise line.error(f"the shared term {number} is not one of the {len(shared)} before")
+    line.expect(_POSITION, "the number of a shared term")
+    return (1, lambda child: child) if keyword == _LET else (0, lambda: shared[number])
 
 
 def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Term]]:

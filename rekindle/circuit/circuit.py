@@ -9,7 +9,7 @@ between views; an arrangement that a table's or view's own contents already prov
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -33,7 +33,7 @@ from rekindle.calculus.terms import (
     UnionAll,
     sources,
 )
-from rekindle.calculus.text import to_text_with_table
+from rekindle.calculus.text import to_tree_text_with_table
 from rekindle.circuit.nodes import (
     Arrangement,
     Constant,
@@ -76,6 +76,7 @@ from rekindle.incremental.stream import (
     Sum,
     Update,
 )
+from rekindle.incremental.stream_text import stream_text
 from rekindle.incremental.traversal import fold, joins, nodes, share
 
 MOST_BRANCHES = 8
@@ -151,6 +152,12 @@ class Circuit:
         self.nodes.setdefault(view.id, view)
         self.names[name] = view.id
         return view
+
+    def adopt(self, name: str, nodes: Iterable[Node]) -> None:
+        """Add a view by nodes that exist, inputs first, the view's last."""
+        self._scopes = None
+        for node in nodes:
+            self.names[name] = self._add(node)
 
     def _viewed(self, name: str, stream: Stream, schema: Schema) -> View:
         form = self._lowered(stream)
@@ -246,7 +253,8 @@ class Circuit:
                 return self._update(stream.operator, stream.change)
             case Integrate() | Differentiate() | Delay() | Incremental():
                 raise RekindleError(
-                    f"a stream that is not fully incremental reached the circuit: {stream!r}"
+                    "a stream that is not fully incremental reached the circuit: "
+                    f"{stream_text(stream)}"
                 )
         assert_never(stream)
 
@@ -269,7 +277,7 @@ class Circuit:
 
     def _scope(self, fix: Fix) -> LinearForm:
         """The nodes of a recursion; what it gives, with the iterations forgotten."""
-        text, opaque = to_text_with_table(replace(fix, output=0))
+        text, opaque = to_tree_text_with_table(replace(fix, output=0))
         digest = fingerprint(
             text,
             *(getattr(part, "text", part) for part in opaque),

@@ -65,11 +65,14 @@ class Explanation:
     """Which parts of the last change reached the view as products of vectors."""
     untrusted: str = ""
     """Why the view is not followed by this connection."""
+    stale: str = ""
+    """Why the view is not followed until it is filled anew."""
 
     def __str__(self) -> str:
         text = to_text(self.title, self.nodes, self.derivation) if self.nodes else self.title
         sections = (
             ("untrusted: not followed", self.untrusted),
+            ("stale: not followed until it is filled anew", self.stale),
             ("kept factorised", self.kept),
             ("policies", self.policies),
             ("made under settings that the session does not have", self.settings),
@@ -87,6 +90,7 @@ class Explanation:
             "title": self.title,
             "root": self.nodes[0].id if self.nodes else None,
             "untrusted": self.untrusted or None,
+            "stale": self.stale or None,
             "kept": self.kept or None,
             "policies": self.policies or None,
             "settings": self.settings or None,

@@ -338,7 +338,7 @@ class Variable:
     def id(self) -> str:
         return "variable-" + fingerprint("variable", self.scope, self.name)
 
-    @property
+    @cached_property
     def recur(self) -> str:
         """The node that it is fed by."""
         return "recur-" + fingerprint("recur", self.id)
@@ -389,6 +389,11 @@ Keeping: TypeAlias = Table | Constant | Arrangement | Group | View | Recur
 """The nodes that keep an integral."""
 Indexing: TypeAlias = Keeping | Routed
 """The nodes whose change is hashed and sorted by a key."""
+
+Formed: TypeAlias = Arrangement | Routed | Group | View | Recur
+"""The nodes that read a linear form."""
+Passing: TypeAlias = HalfJoin | Deduplicate | Group | Regroup
+"""The nodes whose output is stored nowhere: a group keeps accumulators and not what it gives."""
 
 
 def is_arranged_by(node: Table | Constant | View, keys: tuple[Scalar, ...] | None) -> bool:

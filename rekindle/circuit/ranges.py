@@ -23,17 +23,7 @@ from dataclasses import dataclass
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Join, Range
-from rekindle.circuit.nodes import (
-    Arrangement,
-    Group,
-    HalfJoin,
-    Lookup,
-    Node,
-    Recur,
-    Routed,
-    Side,
-    View,
-)
+from rekindle.circuit.nodes import Formed, HalfJoin, Lookup, Node, Side
 from rekindle.circuit.stages import Branch, Finish, Generate, Match, Project, Stage, Where
 
 MARK = "mark"
@@ -139,7 +129,7 @@ def branches_of(nodes: Iterable[Node]) -> dict[str, list[Branch]]:
     """The branches of all linear forms of some nodes, by the node that they begin at."""
     found: dict[str, list[Branch]] = {}
     for node in nodes:
-        if isinstance(node, Arrangement | Routed | Group | View | Recur):
+        if isinstance(node, Formed):
             for branch in node.form.branches:
                 found.setdefault(branch.node, []).append(branch)
     return found

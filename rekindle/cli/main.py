@@ -18,6 +18,8 @@ from rekindle.cli.explain import explain
 from rekindle.cli.failures import INTERRUPTED, READER_GONE
 from rekindle.cli.scratch import clean_up_when_terminated, remove_scratch
 from rekindle.cli.sql import sql
+from rekindle.cli.upgrade import upgrade
+from rekindle.cli.vacuum import vacuum
 from rekindle.cli.verify import verify
 
 app = typer.Typer(
@@ -34,6 +36,8 @@ app.command()(check)
 app.command()(verify)
 app.command()(backup)
 app.command()(restore)
+app.command()(upgrade)
+app.command()(vacuum)
 app.command()(bench)
 
 

@@ -47,7 +47,7 @@ def opened(
 ) -> Iterator[Database]:
     """The database at a path; it is closed when the block ends."""
     if access is Access.READ:
-        _require(warehouse)
+        require(warehouse)
     spark = started_spark()
     import rekindle
 
@@ -83,7 +83,7 @@ def started_spark() -> SparkSession:
     return session
 
 
-def _require(warehouse: str) -> None:
+def require(warehouse: str) -> None:
     """Say that there is nothing before Spark takes its time to start."""
     place = placed(warehouse)
     if is_local(place) and not os.path.isdir(os.path.join(place, "log")):

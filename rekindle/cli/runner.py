@@ -135,4 +135,4 @@ class Runner:
 def rows_changed(db: Database, since: int) -> int:
     """Rows by which tables changed after an epoch; an update counts the old row and the new."""
     state = db._engine.state
-    return sum(change.run.rows for name in db.tables for change in state.changes(name, since))
+    return sum(state.changes(name, since).rows for name in db.tables)

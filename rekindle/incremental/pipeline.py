@@ -23,6 +23,7 @@ from typing import TypeAlias
 from rekindle.calculus.stamps import stamped_bodies
 from rekindle.calculus.terms import Fix, Term
 from rekindle.calculus.text import to_text
+from rekindle.calculus.walks import visited
 from rekindle.incremental.laws.apply_chain_rule import apply_chain_rule
 from rekindle.incremental.laws.eliminate_distincts import eliminate_distincts
 from rekindle.incremental.laws.expand_derived import expand_derived
@@ -108,15 +109,15 @@ def _recursions(term: Term) -> Iterator[Fix]:
     """The recursions in a term, each once."""
     waiting, seen = [term], set()
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, Fix):
-            if found.names in seen:
-                continue
-            seen.add(found.names)
-            yield found
-            waiting += stamped_bodies(found)
-        else:
-            waiting += found.children
+        for found in visited(waiting.pop(), _outside_recursions):
+            if isinstance(found, Fix) and found.names not in seen:
+                seen.add(found.names)
+                yield found
+                waiting += stamped_bodies(found)
+
+
+def _outside_recursions(term: Term) -> tuple[Term, ...]:
+    return () if isinstance(term, Fix) else term.children
 
 
 def _scope(fix: Fix) -> Iterator[tuple[str, str]]:

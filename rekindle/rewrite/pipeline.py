@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from rekindle.calculus.terms import Term, over
 from rekindle.calculus.walks import fold
-from rekindle.errors import DefinitionError
+from rekindle.errors import ROUNDS, defect, restless
 from rekindle.rewrite.rules.cancel_negations import cancel_negations
 from rekindle.rewrite.rules.collapse_distincts import collapse_distincts
 from rekindle.rewrite.rules.drop_inner_distincts import drop_inner_distincts
@@ -32,9 +32,6 @@ RULES: tuple[Rule, ...] = (
     collapse_distincts,
     pull_distincts,  # last: it brings distincts to where the two above find them next time round
 )
-
-ROUNDS = 1_000
-"""Rules that are not at rest by then never will be."""
 
 
 def apply_everywhere(rule: Rule, term: Term) -> Term:
@@ -64,21 +61,10 @@ def rewrite(term: Term, rules: tuple[Rule, ...] = RULES) -> Term:
             if current is not before:
                 changing = rule.__name__
             if current.schema != term.schema:
-                raise _defect(
+                raise defect(
                     f"the rule {rule.__name__} changed the schema of a term",
                     f"{term.schema} became {current.schema}",
                 )
         if current is previous:
             return current
-    raise _defect(
-        "the rules do not come to an end on a term",
-        f"{changing} still changed it in round {ROUNDS}",
-    )
-
-
-def _defect(message: str, detail: str) -> DefinitionError:
-    return DefinitionError(
-        f"{message}: this is a defect of Rekindle",
-        detail=detail,
-        hint="please report the view definition",
-    )
+    raise restless("a term", changing)

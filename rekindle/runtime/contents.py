@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType, YearMonthIntervalType
@@ -19,14 +18,14 @@ from rekindle.calculus.schema import Schema
 from rekindle.errors import CorruptionError
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.jvm import Catalyst
-from rekindle.runtime.state import Change
+from rekindle.runtime.changes import changed, undoing
+from rekindle.runtime.history import Changes
 from rekindle.spark.frames import Frames, of_table
 from rekindle.spark.tasks import PartitionKernel, over_ranges
 from rekindle.spark.types import data_type, payload_schema, struct_of
 from rekindle.traces.arrays import WEIGHT, integers
 from rekindle.traces.partition import ALL_KEYS, KeyRange
 from rekindle.traces.reader import TraceReader
-from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
@@ -51,7 +50,7 @@ class Contents:
         name: str | None,
         schema: Schema,
         trace: Trace,
-        since: Sequence[Change] = (),
+        since: Changes | None = None,
         pending: Sequence[pa.Table] = (),
     ) -> DataFrame:
         """The rows of a trace less the changes `since`, each as often as its multiplicity.
@@ -59,29 +58,27 @@ class Contents:
         `pending` are arranged changes that are not committed yet. Without a name the frame does
         not stand for a table, so that no view can be defined over it.
         """
-        undone = [change.run for change in since]
         store, width = self._store, len(schema)
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-            for table in snapshot(trace, undone, store, key_range, pending):
+            for table in snapshot(trace, since, store, key_range, pending):
                 yield repeated(without_holes(table, schema), width)
 
-        rows = trace.rows + sum(run.rows for run in undone)
+        rows = trace.rows + (0 if since is None else since.rows)
         frame = self._decoded(self._frame(kernel, payload_schema(schema), rows), schema)
         if name is None:
             return self._cut(frame, struct_of(schema))
         return self._opaque(name, frame, self._leaves.schema(name))
 
-    def support(self, schema: Schema, trace: Trace, since: Sequence[Change] = ()) -> DataFrame:
+    def support(self, schema: Schema, trace: Trace, since: Changes | None = None) -> DataFrame:
         """The rows of a trace less the changes `since`, each once, whatever its weight."""
-        undone = [change.run for change in since]
         store, names = self._store, [f"c{i}" for i in range(len(schema))]
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-            for table in snapshot(trace, undone, store, key_range):
+            for table in snapshot(trace, since, store, key_range):
                 yield without_holes(table, schema).select(names)
 
-        rows = trace.rows + sum(run.rows for run in undone)
+        rows = trace.rows + (0 if since is None else since.rows)
         return self._decoded(self._frame(kernel, payload_schema(schema), rows), schema)
 
     def of_table(self, name: str, schema: Schema, rows: pa.Table) -> DataFrame:
@@ -89,21 +86,18 @@ class Contents:
         frame = of_table(self._catalyst.spark, repeated(rows, len(schema)))
         return self._opaque(name, self._decoded(frame, schema), self._leaves.schema(name))
 
-    def changes(self, schema: Schema, trace: Trace, changes: Sequence[Change]) -> DataFrame:
+    def changes(self, schema: Schema, trace: Trace, changes: Changes) -> DataFrame:
         """Rows with `_epoch` and `_weight`, for each of the given changes."""
-        store = self._store
+        store, layout = self._store, trace.layout
         columns = payload_schema(schema)
         full = pa.schema([*((name, pa.int64()) for name in RESERVED), *columns])
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
-            for change in changes:
-                run = Trace(trace.layout, (change.run,))
-                for table in TraceReader.of_trace(run, store, key_range).scan():
-                    table = without_holes(table, schema)
-                    epochs = pa.array(np.full(len(table), change.epoch, dtype=np.int64))
-                    yield table.select([WEIGHT, *columns.names]).add_column(0, EPOCH, epochs)
+            for rows, epochs in changed(changes, layout, store, key_range):
+                table = without_holes(rows, schema)
+                yield table.select([WEIGHT, *columns.names]).add_column(0, EPOCH, epochs)
 
-        frame = self._frame(kernel, full, sum(change.run.rows for change in changes))
+        frame = self._frame(kernel, full, changes.rows)
         named = Schema(schema.fields)
         decoded = self._decoded(frame, named, prefix=RESERVED)
         head = [StructField(name, LongType(), False) for name in RESERVED]
@@ -152,18 +146,15 @@ class Contents:
 
 def snapshot(
     trace: Trace,
-    undone: Sequence[Run],
+    undone: Changes | None,
     store: Store,
     key_range: KeyRange,
     pending: Sequence[pa.Table] = (),
 ) -> Iterator[pa.Table]:
-    """Consolidated tables of the trace less the runs `undone`, plus changes in memory."""
+    """Consolidated tables of the trace less the changes `undone`, plus changes in memory."""
     extra = list(pending)
-    for run in undone:
-        reader = TraceReader.of_trace(Trace(trace.layout, (run,)), store, key_range)
-        for table in reader.scan():
-            position = table.schema.get_field_index(WEIGHT)
-            extra.append(table.set_column(position, WEIGHT, pc.negate(table.column(WEIGHT))))
+    if undone is not None:
+        extra += undoing(undone, trace.layout, store, key_range)
     yield from TraceReader.of_trace(trace, store, key_range, extra).scan()
 
 

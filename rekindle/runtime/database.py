@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import secrets
 import threading
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from rekindle.calculus.terms import Term, sources
+from rekindle.calculus.terms import Term
 from rekindle.circuit.costs import Course
 from rekindle.circuit.explain import Explanation
 from rekindle.circuit.nodes import Table
@@ -26,9 +27,10 @@ from rekindle.errors import (
     ConstraintError,
     CorruptionError,
     DefinitionError,
+    HistoryError,
+    StaleError,
     StatementError,
     UnsupportedError,
-    UntrustedError,
 )
 from rekindle.errors import untrusted as untrusted_error
 from rekindle.frontends.names import quoted
@@ -36,7 +38,6 @@ from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.commands import command
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.frontends.spark_sql.parameters import Arguments
-from rekindle.incremental.policies.choice import Policy
 from rekindle.redaction import without_secrets
 from rekindle.runtime import arguments
 from rekindle.runtime.arguments import one_of, optional_text, text
@@ -46,27 +47,30 @@ from rekindle.runtime.contents import RESERVED, Contents
 from rekindle.runtime.creating import Creating, Definition, Wanted
 from rekindle.runtime.datalog import Datalog
 from rekindle.runtime.definition_text import definition_text
-from rekindle.runtime.definitions import Definitions, mentioned, named_in
+from rekindle.runtime.definitions import Definitions, mentioned
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep, altered, table_node
 from rekindle.runtime.explaining import explained
 from rekindle.runtime.factorised import LISTING, Factorised, expanded, is_factorised
 from rekindle.runtime.feeding import Feeding
+from rekindle.runtime.history import FOREVER
+from rekindle.runtime.instants import instant_of
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.lengths import is_limited, marked, stored
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.models import Model, model_spec, with_categories
 from rekindle.runtime.places import database_place, placed
 from rekindle.runtime.recursion import LIMIT
+from rekindle.runtime.restoring import Progress, Restoring, silent
 from rekindle.runtime.session import require_classic, session_for
 from rekindle.runtime.sessions import Sessions
 from rekindle.runtime.sql import SqlFace
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
-from rekindle.runtime.stored import sound_definition
 from rekindle.runtime.transaction import Transaction
 from rekindle.runtime.trust import Trust, remember
 from rekindle.runtime.verify import Verification, verify
-from rekindle.spark.frames import Frames
+from rekindle.runtime.view_terms import ViewTerms
+from rekindle.spark.frames import Frames, of_table
 from rekindle.spark.plans import Plans
 from rekindle.spark.preflight import Access, check_executors
 from rekindle.spark.segment import Channel
@@ -83,8 +87,17 @@ from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.faults import named_by_path
 from rekindle.traces.store import Store
 
+ALL = "all"
+"""As many epochs as there are."""
 RETRIES = 3
 """How often a statement by itself is tried beside others, before it is run while they wait."""
+
+_COMMITS = pa.schema(
+    [
+        pa.field("_epoch", pa.int64(), False),
+        pa.field("_commit_timestamp", pa.timestamp("us", "UTC"), False),
+    ]
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -112,7 +125,7 @@ class Database:
         spark: SparkSession | None,
         *,
         writable: bool,
-        retain: int | None,
+        retain: int | str | None,
         partitions: int | None = None,
         wait: float = 0.0,
         trust: bool = False,
@@ -145,13 +158,16 @@ class Database:
             self._frames.check_executors()
             self._channel = Channel(self._catalyst)
             plans = Plans(Lowering(self._catalyst), self._channel)
-            self._engine = Engine(store, log, state, plans, self._frames)
-            self._engine.retention = retain
             self._definitions = Definitions(self._catalyst, self._leaves, Trust(trust))
-            self._registered: dict[str, tuple[ViewEntry, Term]] = {}
+            terms = ViewTerms(self._term)
+            dump = self._definitions.dumped
+            self._engine = Engine(store, log, state, plans, self._frames, terms, dump)
+            self._engine.retention = None if retain is None else retention(retain) or FOREVER
             self._feeding = Feeding(plans, store, self._definitions.rounding)
             self._engine.feeding = self._feeding
             self._creating = Creating(self._engine, self._definitions, self._feeding)
+            self._restoring = Restoring(self._engine, self._definitions, self._feeding)
+            self._engine.refresh = self._restoring.refresh
             self._contents = Contents(self._catalyst, self._frames, self._leaves, store)
             self._statements = Statements(
                 self._catalyst,
@@ -172,8 +188,8 @@ class Database:
             self._writable = writable
             self._closed = False
             self._restore()
-            if writable:
-                self._engine.collect()
+            self.removed = self._engine.collect() if writable else []
+            """The files that nothing needed when the connection was opened."""
         except BaseException:
             if hasattr(self, "_channel"):
                 self._channel.close()
@@ -182,34 +198,13 @@ class Database:
             raise
 
     def _restore(self) -> None:
-        self._engine.untrusted.clear()
-        for entry in self._engine.state.in_order:
-            with sound_definition(entry.name):
-                if entry.part_of is None:
-                    self._leaves.add(entry.name, self._declared(entry))
-                self._engine.refuse_other_columns(entry)
-                if isinstance(entry, TableEntry):
-                    self._engine.restore_table(entry)
-            if isinstance(entry, ViewEntry) and entry.factorisation is None:
-                self._restore_view(entry)
+        self._restoring.restore(lambda entry: self._leaves.add(entry.name, self._declared(entry)))
 
-    def _restore_view(self, entry: ViewEntry) -> None:
-        """Let a view be followed, or leave it out if that needs code that is not trusted."""
-        untrusted, fed = self._engine.untrusted, None
-        try:
-            _, term = self._registered.get(entry.name) or (entry, self._definitions.term(entry))
-            untrusted.refuse_reading(entry.name, sources(term))
-            if entry.policy is Policy.FACTORED:
-                fed = self._definitions.fed_again(entry)
-        except UntrustedError as error:
-            is_fed = entry.policy is Policy.FACTORED
-            known = named_in(entry.sql or "", self._engine.state.entries) if is_fed else []
-            untrusted.add(entry, error.detail, known)
-            return
-        with sound_definition(entry.name):
-            self._engine.restore_view(entry, term)
-            if fed is not None:
-                self._feeding.add(entry.name, fed)
+    def _term(self, name: str) -> Term:
+        """The term of a stored view, read when it is needed."""
+        entry = self._engine.state.entry(name)
+        assert isinstance(entry, ViewEntry)
+        return self._definitions.term(entry)
 
     # ---- trust -----------------------------------------------------------------------------
 
@@ -242,14 +237,43 @@ class Database:
                 detail="a query, a function or a column differs",
                 hint="DROP the view and create it with the new definition",
             )
-        self._registered[entry.name] = (fresh, term)
+        self._restoring.registered[entry.name] = (fresh, term)
         remember([fresh])
-        self._restore_anew()
-
-    def _restore_anew(self) -> None:
-        self._engine.forget_definitions()
-        self._feeding.views.clear()
         self._restore()
+
+    # ---- plans -----------------------------------------------------------------------------
+
+    @property
+    def stale(self) -> dict[str, str]:
+        """The views whose stored plan this version cannot run, and why; see `refresh`."""
+        return self._engine.stale.shown(self._refreshed().state)
+
+    @_alone
+    def refresh(self, name: str) -> None:
+        """Fill a stale view anew, and the stale ones that it reads; any other is fresh already."""
+        self._check_writable()
+        entry = _view(self._engine.state, name)
+        self._refuse_untrusted(entry.name, "filled")
+        self._restoring.refresh([entry.name])
+        reason = self.stale.get(entry.name)
+        if reason is not None:
+            raise StaleError(
+                f"view '{entry.name}' cannot be filled anew",
+                detail=reason,
+                hint=f"DROP VIEW {entry.name} and create it again",
+            )
+
+    @_alone
+    def upgrade(self, progress: Progress = silent) -> list[str]:
+        """Fill every stale view anew and store every plan in this version's form.
+
+        Gives the names of the views that were filled. `progress` is told the name of each before.
+        """
+        self._check_writable()
+        refreshed = self._restoring.refresh(progress=progress)
+        self._engine.store_plans()
+        state = self._engine.state
+        return list(dict.fromkeys(state.entries[n].part_of or n for n in refreshed))
 
     def _refuse_untrusted(self, name: str, done: str) -> None:
         reason = self.untrusted.get(name)
@@ -592,10 +616,34 @@ class Database:
         """The number of the last committed epoch."""
         return self._refreshed().state.epoch
 
-    def collect(self) -> list[str]:
-        """Remove files that nothing needs now; gives their names."""
+    def vacuum(self) -> list[str]:
+        """Remove files that no retained epoch needs; gives their names.
+
+        What a step replaces goes by itself after a while, and all of it when a writer opens the
+        database; this is for now, and for files still left to readers of an older epoch. How much
+        history is retained is said by `retain`.
+        """
         self._check_writable()
         return self._engine.collect()
+
+    def collect(self) -> list[str]:
+        """The same as `vacuum`."""
+        return self.vacuum()
+
+    @property
+    def retention(self) -> int | None:
+        """For how many epochs this connection keeps changes; None when it keeps all."""
+        epochs = self._engine.retention or self._refreshed().state.retain
+        return None if epochs == FOREVER else epochs
+
+    @_alone
+    def retain(self, epochs: int | str) -> None:
+        """Keep the changes of so many epochs from now on, or `"all"`; the database remembers it.
+
+        It holds for this connection too, and for later ones that do not say `retain=` themselves.
+        """
+        self._check_writable()
+        self._engine.retain(retention(epochs))
 
     def verify(self) -> Verification:
         """Read every byte that the log names, present and history, and say what is damaged."""
@@ -612,9 +660,26 @@ class Database:
 
     # ---- reading ---------------------------------------------------------------------------
 
-    def table(self, name: str, epoch: int | None = None) -> DataFrame:
-        """The contents of a table or view, as the open transaction sees them or as of an epoch."""
+    def table(
+        self,
+        name: str,
+        epoch: int | None = None,
+        *,
+        timestamp: dt.datetime | dt.date | str | None = None,
+    ) -> DataFrame:
+        """The contents of a table or view, as the open transaction sees them or as of an epoch.
+
+        A timestamp stands for the last epoch that was committed at that time or before it; without
+        a zone it is in that of the Spark session.
+        """
         engine = self._refreshed()
+        if timestamp is not None:
+            if epoch is not None:
+                raise HistoryError(
+                    "contents are as of an epoch or as of a time", hint="leave one of them out"
+                )
+            instant = instant_of(self.spark, timestamp)
+            epoch = engine.state.epoch_at(instant, str(timestamp), engine.store)
         transaction = self._sessions.transaction
         if epoch is None and transaction is not None:
             return self._seen(name, transaction)
@@ -625,7 +690,7 @@ class Database:
         entry = state.entry(name)
         if isinstance(entry, ViewEntry) and entry.factorisation is not None:
             return expanded(state, entry, self._contents, epoch)
-        undone = () if epoch is None else state.undone(entry.name, epoch)
+        undone = None if epoch is None else state.undone(entry.name, epoch)
         leaf = entry.name if epoch is None else None
         return self._contents.table(leaf, entry.schema, state.traces[entry.node], undone)
 
@@ -671,6 +736,20 @@ class Database:
             entry.schema, state.traces[entry.node], state.changes(entry.name, since)
         )
 
+    def commits(self, since: int = 0) -> DataFrame:
+        """When each epoch after `since` was committed: `_epoch` and `_commit_timestamp`.
+
+        Epochs that are no longer retained are left out, and those before times were noted.
+        """
+        engine = self._refreshed()
+        engine.state.refuse_uncommitted(since)
+        first = max(int(since) + 1, engine.state.horizon)
+        found = [
+            pa.table([epochs, pa.array(instants).cast(_COMMITS.types[1])], schema=_COMMITS)
+            for epochs, instants in engine.state.times.known(engine.store, first)
+        ]
+        return of_table(self.spark, pa.concat_tables([_COMMITS.empty_table(), *found]))
+
     def factorised(self, name: str) -> Factorised:
         """A view that is kept factorised: its count, its size and its tuples in batches."""
         entry = self._refreshed().state.entry(name)
@@ -704,6 +783,9 @@ class Database:
             return Explanation(
                 f"view {entry.name} (untrusted)", (), untrusted=engine.untrusted.reasons[entry.name]
             )
+        if entry.name in engine.stale.reasons:
+            reason = engine.stale.reasons[entry.name]
+            return Explanation(f"view {entry.name} (stale)", (), stale=reason)
         return explained(engine, entry, self._definitions, self._creating.choosing)
 
     @property
@@ -725,6 +807,12 @@ class Database:
             engine.snapshots.release(state.epoch)
 
     def _checked(self, state: State, entry: ViewEntry) -> CheckReport:
+        if entry.stale is not None:
+            raise CheckError(
+                f"view '{entry.name}' is stale and not followed",
+                detail=f"its rows are those of epoch {entry.stale}, and this is {state.epoch}",
+                hint=f"REFRESH MATERIALIZED VIEW {entry.name}",
+            )
         actual = self._committed(state, entry.name)
         expected = self._recomputed(entry, lambda source: self._committed(state, source))
         settings = self._definitions.settings_for(entry)
@@ -748,7 +836,7 @@ class Database:
     def _recomputed(self, entry: ViewEntry, read: Callable[[str], DataFrame]) -> DataFrame:
         """A view's query over what `read` gives for the tables and views that it names."""
         self._refuse_untrusted(entry.name, "recomputed")
-        entry = self._registered.get(entry.name, (entry, None))[0]
+        entry = self._restoring.registered.get(entry.name, (entry, None))[0]
         known = self._engine.sources_of(entry.name)
 
         def contents(source: str) -> DataFrame:
@@ -767,9 +855,11 @@ class Database:
         return [e.name for e in self._engine.state.shown if isinstance(e, TableEntry)]
 
     @property
-    def views(self) -> list[str]:
-        """Names of the views."""
-        return [e.name for e in self._engine.state.shown if isinstance(e, ViewEntry)]
+    def views(self) -> list[ViewName]:
+        """Names of the views; the name of a stale one says so."""
+        stale = self._engine.stale.shown(self._engine.state)
+        views = (e for e in self._engine.state.shown if isinstance(e, ViewEntry))
+        return [ViewName(e.name, stale.get(e.name, "")) for e in views]
 
     def place(self, placement: str | None) -> None:
         """Force where steps run, 'inline' or 'spark'; None lets each step decide."""
@@ -844,10 +934,10 @@ class Database:
     def _follow(self) -> None:
         state = self._engine.log.follow(self._engine.state)
         before, self._engine.state = self._engine.state, state
-        if state.entries != before.entries:
+        if state.entries != before.entries or state.nodes is not before.nodes:
             for name in before.entries:
                 self._leaves.remove(name)
-            self._restore_anew()
+            self._restore()
 
     def _query(
         self,
@@ -874,6 +964,32 @@ class Database:
         assert transaction is not None, "statements that change rows run in one"
         found, _ = transaction.reader(node).probe(integers(pa.array(keys, pa.int64())))
         return self._contents.of_table(node.name, node.schema, found)
+
+
+class ViewName(str):
+    """The name of a view; `stale` has the reason if it is not followed until it is filled anew."""
+
+    __slots__ = ("stale",)
+    stale: str
+
+    def __new__(cls, name: str, stale: str = "") -> ViewName:
+        made = super().__new__(cls, name)
+        made.stale = stale
+        return made
+
+    def __repr__(self) -> str:
+        return super().__repr__() + (" (stale)" if self.stale else "")
+
+
+def retention(epochs: int | str) -> int | None:
+    """So many epochs as a number; None stands for all of them."""
+    if epochs == ALL:
+        return None
+    if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
+        raise DefinitionError(
+            f"retain must be at least 1 epoch, or '{ALL}', not {epochs!r}", hint="such as 1000"
+        )
+    return epochs
 
 
 def _view(state: State, name: str) -> ViewEntry:
@@ -928,7 +1044,7 @@ def connect(
     spark: SparkSession | None = None,
     *,
     mode: str = "write",
-    retain: int | None = None,
+    retain: int | str | None = None,
     partitions: int | None = None,
     wait: float = 0.0,
     trust: bool = False,
@@ -936,9 +1052,10 @@ def connect(
     """Open the database at `path`, or create it.
 
     One connection at a time may write, and another waits up to `wait` seconds for it; any number
-    may read with `mode="read"`. `retain` limits the change history to so many epochs; by default
-    all of it is kept. `partitions`, a power of two, is the number of tasks of every part of a step
-    on Spark; by default each part chooses.
+    may read with `mode="read"`. `retain` limits the change history to so many epochs, or says
+    "all"; by default it is what the database remembers (`db.retain`), which is all if it was never
+    told. `partitions`, a power of two, is the number of tasks of every part of a step on Spark; by
+    default each part chooses.
 
     A database is data: functions in Python, and whatever else in it would run code, are left alone
     unless this process made them. Views that need them can be read and are not followed;
@@ -946,8 +1063,8 @@ def connect(
     """
     if mode not in ("read", "write"):
         raise DefinitionError(f"unknown mode '{mode}'", detail="available: read, write")
-    if retain is not None and retain < 1:
-        raise DefinitionError("retain must be at least 1 epoch")
+    if retain is not None:
+        retention(retain)
     if partitions is not None and (partitions < 1 or partitions & (partitions - 1)):
         raise DefinitionError(
             f"partitions must be a power of two, not {partitions}", hint="such as 1, 8 or 64"

@@ -22,7 +22,12 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Fix, Term, UnionAll
 from rekindle.calculus.text import parse as parse_term
 from rekindle.calculus.text import to_text_with_table
-from rekindle.errors import DefinitionError, UnsupportedError, UntrustedError
+from rekindle.errors import (
+    CorruptionError,
+    DefinitionError,
+    UnsupportedError,
+    UntrustedError,
+)
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolve
 from rekindle.frontends.spark_sql.jvm import (
     Catalyst,
@@ -33,6 +38,12 @@ from rekindle.frontends.spark_sql.jvm import (
 )
 from rekindle.frontends.spark_sql.persist import dump, load, refuse_python
 from rekindle.frontends.spark_sql.settings import described
+from rekindle.frontends.spark_sql.shared_queries import (
+    divided,
+    evaluate_parts,
+    resolve_parts,
+    translate_parts,
+)
 from rekindle.frontends.spark_sql.stored_objects import read_listed, read_text
 from rekindle.frontends.spark_sql.stored_plans import (
     plans_from_text,
@@ -61,6 +72,7 @@ from rekindle.runtime.state import ViewEntry
 from rekindle.runtime.stored import sound_definition
 from rekindle.runtime.trust import Trust, queries_of
 from rekindle.spark.arithmetic import SparkArithmetic
+from rekindle.spark.exact_arithmetic import ExactArithmetic
 from rekindle.spark.types import check_storable, schema_of
 
 MARK = "rekindle."
@@ -89,7 +101,14 @@ class Definitions:
 
     def of_sql(self, name: str, sql: str) -> tuple[ViewEntry, Term]:
         """The entry and term of a view given as SQL text."""
-        return self._entry(name, self._resolved(sql), sql=sql, plan=None)
+        plan = self._parsed(sql)
+        query = divided(self._catalyst, plan, self._leaves.plans)
+        if not query.parts:
+            return self._entry(name, self._over_tables(plan), sql=sql, plan=None)
+        scope = self._scope(plan)
+        frame, parts = resolve_parts(self._catalyst, self._leaves, query, scope)
+        term = translate_parts(self._translator, frame, parts).term
+        return self._stored(name, frame, term, sql=sql), term
 
     def settings_apart(self, entry: ViewEntry) -> str:
         """The settings of a stored view that the session has otherwise, for people."""
@@ -184,10 +203,18 @@ class Definitions:
 
     def _resolved(self, sql: str, given: Mapping[str, JavaObject] | None = None) -> DataFrame:
         """The query over the tables, and over plans that have names for the moment."""
-        plan = self._parsed(sql, given or {})
+        return self._over_tables(self._parsed(sql, given or {}), given)
+
+    def _over_tables(
+        self, plan: JavaObject, given: Mapping[str, JavaObject] | None = None
+    ) -> DataFrame:
+        scope = self._scope(plan) | dict(given or {})
+        return resolve(self._catalyst, plan, scope, self._leaves.plans)
+
+    def _scope(self, plan: JavaObject) -> dict[str, JavaObject]:
+        """The leaves of the tables and views that an unresolved plan mentions."""
         known = self._leaves.plans
-        scope = {mention: known[mention] for mention in mentioned(plan, known)} | dict(given or {})
-        return resolve(self._catalyst, plan, scope, known)
+        return {mention: known[mention] for mention in mentioned(plan, known)}
 
     def _parsed(self, sql: str, given: Iterable[str] = ()) -> JavaObject:
         """The unresolved plan of a query; one that is doubted is looked at before it goes on."""
@@ -214,18 +241,19 @@ class Definitions:
             return self._term(entry)
 
     def _term(self, entry: ViewEntry) -> Term:
-        if entry.spark == self._catalyst.spark.version:
+        if entry.spark == self.spark_version:
             try:
                 with sound_definition(entry.name):
-                    return parse_term(entry.term, [self._loaded(text) for text in entry.scalars])
-            except UntrustedError:
+                    return parse_term(entry.term, [self.part(text) for text in entry.scalars])
+            except (UntrustedError, CorruptionError):
                 if entry.sql is None:
                     raise
         if entry.sql is None:
             how = "a DataFrame" if entry.loop is None else "Datalog"
             raise DefinitionError(
                 f"view '{entry.name}' was defined by {how} of Spark {entry.spark}",
-                detail=f"this is Spark {self._catalyst.spark.version}",
+                detail=f"it was defined by {how} of Spark {entry.spark}, and this is Spark "
+                f"{self.spark_version}",
                 hint="open the database with that version, or drop the view and create it again",
             )
         with self._on_behalf_of(entry):
@@ -241,11 +269,33 @@ class Definitions:
         again, term = self.of_sql(entry.name, entry.sql)
         return self.under(entry.policy, again, term)[1]
 
-    def _loaded(self, text: str) -> object:
+    def defined_anew(self, entry: ViewEntry) -> tuple[ViewEntry, Term]:
+        """A stored view as this version of Rekindle and Spark keeps it."""
+        with self._catalyst.under(entry.settings):
+            term = self._term(entry)
+            fresh = self.stored_over(entry, term, entry.policy)
+        return replace(fresh, spark=self.spark_version), term
+
+    @property
+    def spark_version(self) -> str:
+        return str(self._catalyst.spark.version)
+
+    @contextmanager
+    def reading(self, entry: ViewEntry) -> Iterator[None]:
+        """Parts of a stored view are read until the end."""
+        with self._catalyst.under(entry.settings):
+            yield
+
+    def part(self, text: str) -> object:
+        """An opaque part of a stored term or plan; raises `UntrustedError` where that runs code."""
         if self._trust.covers(text):
             return load(text, self._catalyst.deserialise)
         refuse_python(text)
         return load(text, lambda data: read_listed(self._catalyst, data))
+
+    def dumped(self, part: object) -> str:
+        """The text of an opaque part."""
+        return dump(self._catalyst, part)
 
     def of_stored(self, entry: ViewEntry) -> tuple[ViewEntry, Term]:
         """The entry and term of the SQL text of a stored view, before any policy."""
@@ -278,14 +328,14 @@ class Definitions:
         return _POLICIES[policy](term, self.arithmetic)
 
     @property
-    def arithmetic(self) -> SparkArithmetic:
+    def arithmetic(self) -> ExactArithmetic:
         """Arithmetic that rounds nothing."""
-        return SparkArithmetic(self._catalyst, self._translator)
+        return ExactArithmetic(self._catalyst, self._translator)
 
     @property
     def rounding(self) -> SparkArithmetic:
         """Arithmetic that takes products of doubles apart, although they are rounded then."""
-        return SparkArithmetic(self._catalyst, self._translator, rounding=True)
+        return SparkArithmetic(self._catalyst, self._translator)
 
     def fed(self, entry: ViewEntry, term: Term) -> Fed:
         """The view as one that is fed by what changes add to it."""
@@ -339,7 +389,8 @@ class Definitions:
             plan = self._parsed(entry.sql)
             names = mentioned(plan, self._leaves.plans)
             scope = {n: contents(n)._jdf.queryExecution().analyzed() for n in names}
-            return resolve(self._catalyst, plan, scope, self._leaves.plans)
+            query = divided(self._catalyst, plan, self._leaves.plans)
+            return evaluate_parts(self._catalyst, query, scope, self._leaves.plans, self._cut)
         if entry.plan is None:
             assert entry.loop is not None
             return self._fixed_point(entry.loop, contents)
@@ -352,6 +403,10 @@ class Definitions:
         loop = entry.loop
         whole = Evaluation.of(self._catalyst, self._filled, contents, loop, marked)
         return whole.rows(loop.names[0], loop.limit, initial, step, {})
+
+    def _cut(self, part: DataFrame) -> DataFrame:
+        """The rows of a part of a query, computed now, with ties taken as views do."""
+        return (self._without_ties(part) or part).localCheckpoint()
 
     def without_ties(self, entry: ViewEntry, recomputation: DataFrame) -> DataFrame | None:
         """A view's recomputation with ties taken as the view does; None if that changes nothing."""
@@ -416,7 +471,7 @@ class Definitions:
             term=text,
             scalars=tuple(dump(self._catalyst, value) for value in objects),
             plan=plan,
-            spark=self._catalyst.spark.version,
+            spark=self.spark_version,
             created=0,
             loop=loop,
             settings=self._catalyst.settings(),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,13 +22,13 @@ from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import Course
 from rekindle.circuit.nodes import Keeping, Regroup, Table, View
+from rekindle.circuit.stored_nodes import Dump, StoredNode, is_stored, reached, stored
 from rekindle.errors import (
     ClosedError,
     ConflictError,
     ConstraintError,
     CorruptionError,
     DefinitionError,
-    RekindleError,
     UnsupportedError,
 )
 from rekindle.incremental.pipeline import derive
@@ -36,13 +36,17 @@ from rekindle.runtime.commits import Commits, Turn
 from rekindle.runtime.feeding import Changed, Feeding
 from rekindle.runtime.filling import Filling
 from rekindle.runtime.garbage import Garbage
+from rekindle.runtime.history import Change, History
+from rekindle.runtime.left_out import Stale, Untrusted, needed_by
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.products import split
+from rekindle.runtime.rolling import roll
 from rekindle.runtime.snapshots import Snapshots
-from rekindle.runtime.state import Change, Entry, State, TableEntry, ViewEntry
+from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.stepping import Stepping, TableChange
-from rekindle.runtime.trust import Untrusted, remember
+from rekindle.runtime.trust import remember, remember_plans
 from rekindle.runtime.view_settings import ViewSettings
+from rekindle.runtime.view_terms import ViewTerms
 from rekindle.spark.frames import Frames, to_arrow
 from rekindle.spark.inline import prepared, write_table
 from rekindle.spark.plans import Plans
@@ -81,7 +85,14 @@ class Engine:
     """Turns table changes into the next state of a database."""
 
     def __init__(
-        self, store: Store, log: CommitLog, state: State, plans: Plans, frames: Frames
+        self,
+        store: Store,
+        log: CommitLog,
+        state: State,
+        plans: Plans,
+        frames: Frames,
+        terms: ViewTerms,
+        dump: Dump,
     ) -> None:
         self.store = store
         self.log = log
@@ -89,11 +100,18 @@ class Engine:
         self.plans = plans
         self.frames = frames
         self.circuit = Circuit()
-        self.terms: dict[str, Term] = {}
+        self.terms = terms
         self.untrusted = Untrusted()
+        self.stale = Stale()
+        self.refresh: Callable[[], object] = lambda: None
+        """Fills the stale views that can be filled anew."""
+        self._dump = dump
+        self.has_all_plans = True
+        """Is the plan of every view that is followed in the log?"""
         self.placement: Placement | None = None
         self.course: Course | None = None
         self.retention: int | None = None
+        """For how many epochs changes are kept; None is what the database says."""
         self.last: LastStep | None = None
         self.steps: dict[str, tuple[int, NodeStep]] = {}
         self.turn = Turn()
@@ -102,7 +120,7 @@ class Engine:
         self._interrupted: int | None = None
         """The epoch whose commit was interrupted when its record may have been written."""
         self.commits = Commits(self.turn, self.apply, self._last_committed)
-        self._garbage = Garbage(store, state, self.snapshots)
+        self._garbage = Garbage(store, self.snapshots)
         self.feeding: Feeding | None = None
         self._filling = Filling(plans, frames, store, self._places_inline)
         self._settings = ViewSettings(plans.lowering.catalyst)
@@ -124,33 +142,28 @@ class Engine:
             if trace.layout.fingerprint != wanted.fingerprint:
                 raise _misfit(entry.name, entry.node)
 
-    def restore_view(self, entry: ViewEntry, term: Term) -> None:
-        """Give a view of the loaded state its nodes; fails unless their state is there."""
-        view = self.circuit.view(entry.name, derive(term), entry.schema, entry.node)
-        self.terms[entry.name] = term
-        missing = [
-            node.id
-            for node in self.circuit.reachable(view.id)
-            if isinstance(node, Keeping) and node.id not in self.state.traces
-        ]
-        if missing or view.id != entry.node:
-            raise RekindleError(
-                f"the stored state of view '{entry.name}' does not fit its definition",
-                detail=f"no state for {', '.join(missing) or view.id}",
-                hint=f"DROP VIEW {entry.name} and create it again",
-            )
-        reached = self.circuit.reachable(view.id)
-        self._refuse_misfit(entry.name, [n for n in reached if isinstance(n, Keeping)])
+    def derived(self, entry: ViewEntry, term: Term) -> tuple[Circuit, View]:
+        """The circuit with the nodes that a stored view's term has today."""
+        circuit = self.circuit.copy()
+        return circuit, circuit.view(entry.name, derive(term), entry.schema, entry.node)
 
-    def _refuse_misfit(self, name: str, nodes: Iterable[Keeping]) -> None:
-        """Raise unless the rows of nodes are stored in the layout that their definition gives.
+    def restore_view(self, entry: ViewEntry, circuit: Circuit) -> None:
+        """Let a view of the loaded state be followed by its nodes in a circuit.
 
-        A layout says how values are read; no other than the circuit's own is ever followed.
+        Raises `StalePlanError` unless their state is there, in the layout that the nodes have: a
+        layout says how values are read, and no other than the circuit's own is ever followed.
         """
-        for node in nodes:
+        if circuit.names.get(entry.name) != entry.node:
+            raise StalePlanError("what keeps it is derived otherwise by now")
+        for node in circuit.reachable(entry.node):
+            if not isinstance(node, Keeping):
+                continue
             trace = self.state.traces.get(node.id)
-            if trace is None or trace.layout.fingerprint != self.plans.layout(node).fingerprint:
-                raise _misfit(name, node.id)
+            if trace is None:
+                raise StalePlanError(f"there is no state of {node.id}")
+            if trace.layout.fingerprint != self.plans.layout(node).fingerprint:
+                raise StalePlanError(f"the state of {node.id} has another layout by now")
+        self.circuit = circuit
 
     def identity_of(self, entry: ViewEntry, term: Term) -> str:
         """The node that a view would have if it were defined by a term."""
@@ -160,7 +173,7 @@ class Engine:
     def forget_definitions(self) -> None:
         """Begin anew with no nodes; what the state lists is to be restored."""
         self.circuit = Circuit()
-        self.terms = {}
+        self.terms.clear()
 
     def create_table(self, entry: TableEntry) -> None:
         node = table_node(entry)
@@ -191,6 +204,7 @@ class Engine:
         `standing` entries, which have no nodes and stand for some of the others, and the `feeds`
         of some, with the rows that they begin with.
         """
+        self.refresh()
         circuit = self.circuit.copy()
         for feed, _ in feeds:
             circuit.table(table_node(feed))
@@ -206,6 +220,7 @@ class Engine:
         gone = {node.id for node in circuit.prune() if node.id in self.circuit.nodes}
         fed = {feed.node for feed, _ in feeds}
         fresh = frozenset(k for k in circuit.nodes if k not in self.circuit.nodes and k not in fed)
+        self._refuse_stale_state(fresh)
         before = self.state
         epoch = before.epoch + 1
         started = time.perf_counter()
@@ -223,29 +238,134 @@ class Engine:
             history = {k: v for k, v in before.history.items() if k not in gone}
             for key in views.values():
                 if key in fresh and key in result.runs:
-                    history[key] = (Change(epoch, result.runs[key]),)
+                    history[key] = History((Change(epoch, result.runs[key]),))
             entries: dict[str, Entry] = {f.name: replace(f, created=epoch) for f, _ in feeds}
             entries |= {
-                entry.name: replace(entry, node=views[entry.name], created=epoch)
-                for entry, _ in definitions
+                entry.name: replace(
+                    entry, node=views[entry.name], created=epoch, reads=sources(term)
+                )
+                for entry, term in definitions
             }
             entries |= {entry.name: replace(entry, created=epoch) for entry in standing}
             self.store.flush(path for run in result.runs.values() for path in run.paths)
+            remember([*(entry for entry, _ in definitions), *standing])
             self._commit(
                 replace(
                     before,
                     entries={**before.entries, **entries},
                     traces=traces,
                     history=history,
-                )
+                ),
+                result.passing.union(*(_files(filled[key]) for key in fed)),
+                circuit,
             )
-        remember([*(entry for entry, _ in definitions), *standing])
-        self._let_go(gone, before)
-        passed = {path for key in fed for path in _files(filled[key])}
-        self._garbage.discard(result.passing | passed, self.state.epoch)
+        self._let_go(gone)
         self.circuit = circuit
-        self.terms.update({entry.name: term for entry, term in definitions})
+        for entry, term in definitions:
+            self.terms.define(entry.name, term)
         self._remember(result, started)
+
+    def refill(
+        self, entry: ViewEntry, term: Term, feeds: Sequence[tuple[TableEntry, pa.Table]] = ()
+    ) -> None:
+        """Give a stale view the nodes that its term has today, and fill them, in one epoch.
+
+        Its history goes on: what its contents were is known, and what they are now is one more
+        change, mostly none.
+        """
+        if term.schema.types != entry.schema.types:
+            raise DefinitionError(
+                f"the query of view '{entry.name}' has other columns by now",
+                detail=f"it was made with {entry.schema}, and has {term.schema}",
+                hint=f"DROP VIEW {entry.name} and create it again",
+            )
+        circuit = self.circuit.copy()
+        view = circuit.view(entry.name, derive(term), entry.schema)
+        self._follow_settings(circuit, {**self.state.entries, entry.name: entry})
+        fresh = frozenset(circuit.nodes) - frozenset(self.circuit.nodes)
+        before = self.state
+        epoch = before.epoch + 1
+        filled = dict(before.traces)
+        with self._attempt(epoch):
+            context = StepContext(circuit, before.traces, self.store, epoch)
+            for feed, rows in feeds:
+                node = table_node(feed)
+                run = write_table(context, node.id, self.arranged(node, rows))
+                filled[node.id] = Trace(self.plans.layout(node), (run,) if run.rows else ())
+            result = self._filling.fill(circuit, fresh, filled, epoch)
+            traces = {**before.traces, **self._filling.contents(circuit, fresh, result)}
+            change = self._filling.difference(
+                view, before.traces[entry.node], traces[view.id], context
+            )
+            history = dict(before.history)
+            past = history.get(entry.node, History())
+            if view.id in fresh or view.id not in history:
+                history[view.id] = past.plus(Change(epoch, change)) if change.rows else past
+            now = replace(entry, node=view.id, reads=sources(term), stale=None)
+            after = replace(before, entries={**before.entries, entry.name: now})
+            gone = self._unneeded(circuit, after, {entry.name})
+            after = replace(
+                after,
+                traces={key: trace for key, trace in traces.items() if key not in gone},
+                history={key: kept for key, kept in history.items() if key not in gone},
+            )
+            self.store.flush(after.paths - before.paths)
+            passing = result.passing.union(*(_files(filled[feed.node]) for feed, _ in feeds))
+            self._commit(after, passing, circuit)
+        self._let_go(gone)
+        self.circuit = circuit
+        self.terms.define(entry.name, term)
+        self.stale.remove([entry.name])
+
+    def store_plans(self) -> None:
+        """Keep the plans of views that were made before plans were kept; an epoch if there are."""
+        if not self.has_all_plans:
+            with self._attempt(self.state.epoch + 1):
+                self._commit(self.state, circuit=self.circuit)
+
+    def _planned(self, state: State, circuit: Circuit) -> State:
+        """The state with the plans of a circuit, and those of views that are left out of it."""
+        nodes: dict[str, StoredNode] = {}
+        for key, node in circuit.nodes.items():
+            kept = state.nodes.get(key) if key in self.circuit.nodes else None
+            if is_stored(node):
+                nodes[key] = kept or stored(node, self._dump)
+        left_out = [state.entries[n].node for n in self._left_out if n in state.entries]
+        for key in reached(left_out, state.nodes):
+            nodes.setdefault(key, state.nodes[key])
+        unread = {
+            name: replace(entry, reads=self.terms.reads[name])
+            for name, entry in state.entries.items()
+            if isinstance(entry, ViewEntry) and entry.reads is None and name in self.terms
+        }
+        return replace(state, nodes=nodes, entries={**state.entries, **unread})
+
+    @property
+    def _left_out(self) -> list[str]:
+        return [*self.untrusted.reasons, *self.stale.reasons]
+
+    def _unneeded(self, circuit: Circuit, after: State, names: set[str]) -> set[str]:
+        """The traces that nothing needs once the views `names` are no longer left out.
+
+        Of a view that is left out and has no stored plan nobody knows what it keeps: traces that no
+        node has go with the last such view.
+        """
+        others = [n for n in self._left_out if n not in names and n in after.entries]
+        needed = needed_by(others, after)
+        if needed is None:
+            gone = {self.state.entries[n].node for n in names if n in self.state.entries}
+            return gone - set(circuit.nodes) - {after.entries[n].node for n in others}
+        return {key for key in self.state.traces if key not in circuit.nodes and key not in needed}
+
+    def _refuse_stale_state(self, fresh: Iterable[str]) -> None:
+        """Raise if nodes to be filled are those of a stale view, whose rows would be replaced."""
+        for name in self.stale.reasons:
+            if self.state.entries[name].node in fresh:
+                raise DefinitionError(
+                    f"the view '{name}' has the same query and is stale",
+                    detail=self.stale.reasons[name],
+                    hint=f"DROP VIEW {name} first",
+                )
 
     def _check_sources(self, name: str, term: Term) -> None:
         self.untrusted.refuse_reading(name, sources(term))
@@ -264,13 +384,17 @@ class Engine:
         A row's identity is that of all its columns, so the table is written anew, with its
         history, and what is kept for its views is filled again.
         """
-        self.untrusted.refuse_changes([old.name], self.state, self.terms)
+        self.refresh()
+        self.untrusted.refuse_changes([old.name], self.state, self.terms.reads)
+        affected = self._readers_under(old.name)
         circuit = Circuit()
         for known in self.state.in_order:
             if isinstance(known, TableEntry):
                 circuit.table(table_node(entry if known.name == old.name else known))
-            elif known.name in self.terms:
+            elif known.name in affected:
                 circuit.view(known.name, derive(self.terms[known.name]), known.schema)
+            elif known.name in self.terms:
+                circuit.adopt(known.name, self.circuit.reachable(known.node))
         self._follow_settings(circuit, self.state.entries)
         node = circuit.nodes[entry.node]
         assert isinstance(node, Table)
@@ -287,14 +411,9 @@ class Engine:
             held = before.traces[old.node]
             traces = {**before.traces, node.id: self._filling.widened(node, held, context)}
             result = self._filling.fill(circuit, fresh, traces, before.epoch + 1)
-            history = {moved.get(key, key): changes for key, changes in before.history.items()}
-            history[node.id] = tuple(
-                Change(change.epoch, run)
-                for change in history.pop(old.node, ())
-                for run in self._filling.widened(
-                    node, Trace(held.layout, (change.run,)), context
-                ).runs
-            )
+            history = {moved.get(key, key): past for key, past in before.history.items()}
+            past = history.pop(old.node, History())
+            history[node.id] = self._filling.widened_history(node, past, held.layout, context)
             traces |= self._filling.contents(circuit, fresh, result)
             entries = {
                 name: replace(known, node=moved.get(known.node, known.node))
@@ -307,9 +426,8 @@ class Engine:
                 history=history,
             )
             self.store.flush(after.paths - before.paths)
-            self._commit(after)
-        self._let_go(gone, before)
-        self._garbage.discard(result.passing, self.state.epoch)
+            self._commit(after, result.passing, circuit)
+        self._let_go(gone)
         self.circuit = circuit
         if self.feeding is not None:
             self.feeding.forget_circuits()
@@ -324,36 +442,36 @@ class Engine:
         dropped = [entry.name] if entry.name in circuit.names else []
         dropped += [part for part in reversed(parts) if part in circuit.names]
         gone = {n.id for name in dropped for n in circuit.drop(name)}
-        gone |= self.untrusted.freed(names, before, self.circuit.nodes)
+        entries = {k: v for k, v in before.entries.items() if k not in names}
+        if names.intersection(self._left_out):
+            gone |= self._unneeded(circuit, replace(before, entries=entries), names)
         after = replace(
             before,
-            entries={k: v for k, v in before.entries.items() if k not in names},
+            entries=entries,
             traces={k: v for k, v in before.traces.items() if k not in gone},
             history={k: v for k, v in before.history.items() if k not in gone},
         )
         with self._attempt(self.state.epoch + 1):
-            self._commit(after)
-        self._let_go(gone, before)
+            self._commit(after, circuit=circuit)
+        self._let_go(gone)
         self.circuit = circuit
         self.untrusted.remove(names)
+        self.stale.remove(names)
         for name in names:
-            self.terms.pop(name, None)
+            self.terms.remove(name)
             if self.feeding is not None:
                 self.feeding.remove(name)
 
-    def _let_go(self, gone: set[str], before: State) -> None:
-        """Free what nodes that are no longer part of the circuit held."""
+    def _let_go(self, gone: set[str]) -> None:
+        """Forget nodes that are no longer part of the circuit."""
         for key in gone & set(self.circuit.nodes):
             self.plans.forget(self.circuit.nodes[key])
             self.steps.pop(key, None)
-        self._garbage.keep_history(self.state)
-        if gone:
-            self._garbage.discard(before.paths - self.state.paths, self.state.epoch)
 
     def readers_of(self, name: str) -> list[str]:
         """The views whose definition reads a table or view."""
-        found = {view for view, term in self.terms.items() if name in sources(term)}
-        found |= self.untrusted.readers_of(name)
+        found = {view for view, reads in self.terms.reads.items() if name in reads}
+        found |= self.untrusted.readers_of(name) | self.stale.readers_of(name)
         entries = [self.state.entry(view) for view in found]
         owners = (e.part_of if isinstance(e, ViewEntry) else None for e in entries)
         readers = {owner or e.name for owner, e in zip(owners, entries, strict=True)}
@@ -369,7 +487,23 @@ class Engine:
         if name in self._fed():
             return dict(self._fed()[name])
         parts = [part.name for part in self.state.parts(name)] or [name]
-        return {k: v for part in parts for k, v in sources(self.terms[part]).items()}
+        return {k: v for part in parts for k, v in self._reads(part).items()}
+
+    def _reads(self, name: str) -> Mapping[str, Schema]:
+        """What a view reads, also if it is not followed."""
+        if name in self.terms:
+            return self.terms.reads[name]
+        entry = self.state.entry(name)
+        return (entry.reads if isinstance(entry, ViewEntry) else None) or {}
+
+    def _readers_under(self, name: str) -> set[str]:
+        """The followed views that read a table or view, also through others."""
+        readers: set[str] = set()
+        for entry in self.state.in_order:
+            reads = self.terms.reads.get(entry.name, {})
+            if name in reads or not readers.isdisjoint(reads):
+                readers.add(entry.name)
+        return readers
 
     def tables_under(self, name: str) -> frozenset[str]:
         """The tables that a view reads, also through other views."""
@@ -398,10 +532,12 @@ class Engine:
         """Apply the changes of tables as one epoch; gives its number."""
         with self.turn:
             started = time.perf_counter()
+            names = [node.name for node in given]
+            self.untrusted.refuse_changes(names, self.state, self.terms.reads)
+            if self.stale.reasons:
+                self.refresh()
             for node in given:
                 self._check_current(node)
-            names = [node.name for node in given]
-            self.untrusted.refuse_changes(names, self.state, self.terms)
             self._follow_settings(self.circuit, self.state.entries)
             epoch = self.state.epoch + 1
             context = StepContext(self.circuit, self.state.traces, self.store, epoch)
@@ -423,7 +559,7 @@ class Engine:
                 placement = Placement.SPARK if result is None else Placement.INLINE
                 if result is None:
                     result = stepping.on_spark(by_node)
-                self._finish(result, context)
+                self._finish(result, context, self._falling_behind(names))
             self._remember(result, started, placement)
             return epoch
 
@@ -500,10 +636,25 @@ class Engine:
         """Rows with weights as an arranged change of a table."""
         return prepared(self.plans, node, rows)
 
-    def _finish(self, result: StepResult, context: StepContext) -> None:
+    def _falling_behind(self, tables: Sequence[str]) -> Mapping[str, Entry]:
+        """The entries after a change of tables that stale views do not follow."""
+        entries = self.state.entries
+        if not self.stale.reasons:
+            return entries
+        reached = self.stale.reached_by(set(tables), self.state, self.terms.reads)
+        behind: dict[str, Entry] = {}
+        for name in reached:
+            entry = entries[name]
+            if isinstance(entry, ViewEntry) and entry.stale is None:
+                behind[name] = replace(entry, stale=self.state.epoch)
+        return {**entries, **behind} if behind else entries
+
+    def _finish(
+        self, result: StepResult, context: StepContext, entries: Mapping[str, Entry]
+    ) -> None:
         """Let the traces take in their runs and commit."""
-        traces = dict(self.state.traces)
-        history = dict(self.state.history)
+        before = self.state
+        traces = dict(before.traces)
         written = [path for run in result.runs.values() for path in run.paths]
         dropped: set[str] = set()
         changed: set[str] = set()
@@ -511,10 +662,15 @@ class Engine:
             dropped.update(_files(traces[key]))
             traces[key] = contents
             written += _files(contents)
-        for key, run in result.runs.items():
-            if isinstance(self.circuit.nodes[key], Table | View):
-                history[key] = (*history.get(key, ()), Change(context.epoch, run))
-                changed.update(run.paths)
+        shown = [key for key in result.runs if isinstance(self.circuit.nodes[key], Table | View)]
+        rolled = roll(before.history, before.times, shown, context)
+        history = rolled.history
+        written += rolled.written
+        dropped |= rolled.passing
+        for key in shown:
+            run = result.runs[key]
+            history[key] = history.get(key, History()).plus(Change(context.epoch, run))
+            changed.update(run.paths)
         growing = {key: run for key, run in result.runs.items() if key not in result.contents}
 
         def grown(key: str) -> Advance:
@@ -534,23 +690,31 @@ class Engine:
             written += advanced.added
             dropped.update(advanced.dropped)
         self.store.flush(path for path in written if path not in dropped or path in changed)
-        horizon = self.state.horizon
-        self._commit(replace(self.state, traces=traces, history=history))
-        self._garbage.replaced(dropped, changed, self.state)
-        self._garbage.discard(result.passing, self.state.epoch)
-        if self.state.horizon != horizon:
-            self._garbage.forget_history(self.state)
+        after = replace(before, entries=entries, traces=traces, history=history, times=rolled.times)
+        circuit = None if self.has_all_plans else self.circuit
+        self._commit(after, dropped | result.passing, circuit)
 
-    def _commit(self, after: State) -> None:
-        """Commit the next state; once the log has its record, nothing may fail any more."""
+    def _commit(
+        self, after: State, passing: Iterable[str] = (), circuit: Circuit | None = None
+    ) -> None:
+        """Commit the next state; once the log has its record, nothing may fail any more.
+
+        `passing` are files that were written for it and that it does not need. With a circuit the
+        state gets its plans.
+        """
         if self._interrupted is not None:
             raise ClosedError(
                 "this connection was interrupted while it committed",
                 hint="close it and call rekindle.connect again; nothing is lost",
             )
-        after = replace(after, epoch=self.state.epoch + 1).retaining(self.retention)
+        if circuit is not None:
+            after = self._planned(after, circuit)
+        after = after.succeeded().retaining(self.retention or after.retain)
         self.log.commit(self.state, after)
-        self.state = after
+        before, self.state = self.state, after
+        self.has_all_plans = self.has_all_plans or circuit is not None
+        remember_plans(after, before.nodes)
+        self._garbage.replaced(before, after, passing)
         self.log.maintain(after)
         with suppress(OSError):
             self._garbage.sweep(after.epoch)
@@ -565,6 +729,18 @@ class Engine:
             self.state.epoch, time.perf_counter() - started, placement, result.nodes
         )
         self.steps.update({key: (self.state.epoch, step) for key, step in result.nodes.items()})
+
+    def retain(self, epochs: int | None) -> None:
+        """Store for how many epochs changes are kept, from now on; None is for all."""
+        with self.turn:
+            before, said = self.state, self.retention
+            self.retention = None
+            try:
+                with self._attempt(before.epoch + 1):
+                    self._commit(replace(before, retain=epochs))
+            except BaseException:
+                self.retention = said
+                raise
 
     # ---- files -----------------------------------------------------------------------------
 
@@ -610,6 +786,10 @@ def _require_incremental(name: str, circuit: Circuit, view: View) -> None:
             detail=f"{shown}: there is no key to tell untouched rows by",
             hint="give it a key (GROUP BY, PARTITION BY), or leave out incremental = 'required'",
         )
+
+
+class StalePlanError(Exception):
+    """Why a stored view cannot be followed by its plan."""
 
 
 def altered(table: str) -> ConflictError:

@@ -142,7 +142,7 @@ def expanded(
 
     def read(each: Collection) -> DataFrame:
         known = state.entries[each.view]
-        undone = () if epoch is None else state.undone(each.view, epoch)
+        undone = None if epoch is None else state.undone(each.view, epoch)
         trace = state.traces[known.node]
         frame = (
             contents.table(None, known.schema, trace, undone)

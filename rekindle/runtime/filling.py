@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.nodes import Keeping, Table, View
 from rekindle.kernels.difference import difference
+from rekindle.runtime.history import Change, History, older_layout
+from rekindle.runtime.rolling import keyed
 from rekindle.spark.distributed import DistributedStep
 from rekindle.spark.frames import Frames
 from rekindle.spark.inline import InlineStep, prepared, write_table
@@ -20,11 +24,17 @@ from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import StepContext, StepResult, TooLargeError
 from rekindle.spark.tasks import over_ranges
 from rekindle.spark.types import stored, struct_of
+from rekindle.traces.arrays import IDENTITY, KEY, integers
+from rekindle.traces.consolidate import consolidate
+from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import ALL_KEYS, KeyRange
 from rekindle.traces.reader import TraceReader
-from rekindle.traces.segment import Run
-from rekindle.traces.store import Store
+from rekindle.traces.segment import Run, Segment
+from rekindle.traces.store import Durability, Store
 from rekindle.traces.trace import Trace
+
+_WIDENED_ROWS = 200_000
+"""So many rows of older changes get their new columns at a time."""
 
 
 class Filling:
@@ -90,7 +100,7 @@ class Filling:
         schema = contents.layout.schema
         tasks = over_ranges(kernel, schema, self._frames.partitions(rows))
         prefix = context.path(view.id, "difference")
-        return self._frames.write_tasks([tasks], contents.layout, store, prefix)
+        return self._frames.write_tasks([tasks], contents.layout, store, prefix).run
 
     def compacted(self, key: str, whole: pa.Table, context: StepContext) -> Trace:
         """The arranged contents of a node as one run."""
@@ -116,6 +126,52 @@ class Filling:
             step = DistributedStep(self._plans, self._frames, named)
             run = step.load(table, frame)
         return Trace(layout, (run,) if run.rows else ())
+
+    def widened_history(
+        self, table: Table, past: History, layout: TraceLayout, context: StepContext
+    ) -> History:
+        """The history of the table's first columns, which rows have `layout`, with NULL in others.
+
+        The new identities are those of the distinct rows, whatever the epochs: their numbers go
+        along as weights.
+        """
+        recent = tuple(
+            Change(change.epoch, run)
+            for change in past.recent
+            for run in self.widened(table, Trace(layout, (change.run,)), context).runs
+        )
+        if past.older is None:
+            return History(recent)
+        wide = older_layout(self._plans.layout(table))
+        numbers = itertools.count()
+        attempt = replace(context, attempt=secrets.token_hex(4))
+        segments: list[Segment] = []
+        for rows in TraceReader.of_trace(past.older, self._store).scan_keys(_WIDENED_ROWS):
+            segments += self._store.write_run(
+                consolidate(self._widened_rows(table, rows, layout), wide),
+                lambda: attempt.path(table.id, f"h{next(numbers):05}.arrow"),
+                Durability.DEFERRED,
+            ).segments
+        return History(recent, Trace(wide, (Run(tuple(segments)),)))
+
+    def _widened_rows(self, table: Table, rows: pa.Table, layout: TraceLayout) -> pa.Table:
+        """Rows of older changes with the new columns, not yet arranged."""
+        _, first, number = np.unique(
+            np.stack([integers(rows.column(name)) for name in IDENTITY], axis=1),
+            axis=0,
+            return_index=True,
+            return_inverse=True,
+        )
+        distinct = rows.take(pa.array(first)).select(layout.payload.names)
+        counted = distinct.add_column(0, WEIGHT, pa.array(np.arange(1, len(first) + 1)))
+        for field in list(self._plans.layout(table).payload)[len(layout.payload) :]:
+            counted = counted.append_column(field, pa.nulls(len(counted), field.type))
+        arranged = prepared(self._plans, table, counted)
+        place = np.argsort(integers(arranged.column(WEIGHT)))[number.reshape(-1)]
+        weights = rows.column(WEIGHT)
+        wide = arranged.take(pa.array(place))
+        wide = wide.set_column(wide.schema.get_field_index(WEIGHT), WEIGHT, weights)
+        return keyed(wide, rows.column(KEY))
 
     def _rows(self, trace: Trace) -> pa.Table:
         return TraceReader.of_trace(trace, self._store).whole()

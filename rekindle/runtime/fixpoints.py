@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from rekindle.calculus.terms import Fix, Source, Term, sources, with_children
+from rekindle.calculus.terms import Fix, Source, Term, replaced, sources
 from rekindle.errors import DefinitionError
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise
 from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
@@ -109,9 +109,9 @@ class Reading:
         return self._with_terms(term)
 
     def _with_terms(self, term: Term) -> Term:
-        if isinstance(term, Source):
-            return self._terms.get(term.name, term)
-        return with_children(term, tuple(map(self._with_terms, term.children)))
+        return replaced(
+            term, lambda node: self._terms.get(node.name) if isinstance(node, Source) else None
+        )
 
 
 def _check(words: str, before: StructType, after: object) -> None:

@@ -8,11 +8,12 @@ are short.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from rekindle.runtime.snapshots import Snapshots
-from rekindle.runtime.state import Change, State
+from rekindle.runtime.state import State
 from rekindle.traces.store import Store
 
 GRACE_EPOCHS = 16
@@ -30,33 +31,33 @@ class Unneeded(NamedTuple):
 
 
 class Garbage:
-    """Plans the removal of one database's files; those of its history stay while that is kept."""
+    """Plans the removal of one database's files."""
 
-    def __init__(self, store: Store, state: State, snapshots: Snapshots) -> None:
+    def __init__(self, store: Store, snapshots: Snapshots) -> None:
         self._store = store
         self._snapshots = snapshots
-        self._waiting: list[Unneeded] = []
-        self._historic = _paths(state.history)
+        self._waiting: deque[Unneeded] = deque()
 
     def discard(self, paths: Iterable[str], epoch: int) -> None:
         """Plan the removal of files that the state of an epoch does not need."""
         now = time.monotonic()
         self._waiting += [Unneeded(epoch, now, path) for path in paths]
 
-    def replaced(self, dropped: set[str], changed: set[str], state: State) -> None:
-        """Plan the removal of what a step replaced, unless it is part of the history."""
-        self._historic |= changed
-        self.discard(dropped - self._historic, state.epoch)
+    def replaced(self, before: State, after: State, passing: Iterable[str] = ()) -> None:
+        """Plan the removal of what one state needs and the next does not, and of `passing` files.
 
-    def forget_history(self, state: State) -> None:
-        """Plan the removal of files that only expired changes needed."""
-        retained = _paths(state.history)
-        self.discard(self._historic - retained - state.paths, state.epoch)
-        self._historic = retained
-
-    def keep_history(self, state: State) -> None:
-        """Let the history be that of a state, after something was dropped."""
-        self._historic = _paths(state.history)
+        Only nodes that differ are looked at: a file belongs to one node, or goes with its history
+        to another.
+        """
+        unneeded, needed = set(passing), set[str]()
+        differing = _differing(before.traces, after.traces)
+        for node in differing | _differing(before.history, after.history):
+            unneeded |= before.files_of(node)
+            needed |= after.files_of(node)
+        if before.times is not after.times:
+            unneeded.update(segment.path for segment in before.times.segments)
+            needed.update(segment.path for segment in after.times.segments)
+        self.discard(unneeded - needed, after.epoch)
 
     def sweep(self, epoch: int) -> None:
         """Remove, at an epoch, what has waited long enough and nobody holds."""
@@ -65,11 +66,11 @@ class Garbage:
         if oldest is not None:
             last = min(last, oldest)
         until = time.monotonic() - GRACE_SECONDS
-        if self._waiting and self._waiting[0].epoch <= last and self._waiting[0].since <= until:
-            over = [file for file in self._waiting if file.epoch <= last and file.since <= until]
-            self._store.delete(file.path for file in over)
-            gone = set(over)
-            self._waiting = [file for file in self._waiting if file not in gone]
+        over = []
+        # They wait in the order in which they came, so nobody behind the first one is due before.
+        while self._waiting and self._waiting[0].epoch <= last and self._waiting[0].since <= until:
+            over.append(self._waiting.popleft().path)
+        self._store.delete(over)
 
     def collect(self, state: State, check_writer: Callable[[], None]) -> list[str]:
         """Remove every data file that neither the state needs nor anybody holds; their names.
@@ -85,9 +86,11 @@ class Garbage:
             found += [path for path in self._store.list(directory) if path.endswith(".tmp")]
         check_writer()
         self._store.delete(found)
-        self._waiting = held
+        self._waiting = deque(held)
         return found
 
 
-def _paths(history: Mapping[str, tuple[Change, ...]]) -> set[str]:
-    return {path for changes in history.values() for change in changes for path in change.run.paths}
+def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
+    """The keys whose values are not the same object, or that only one of two mappings has."""
+    found = {key for key, value in after.items() if before.get(key) is not value}
+    return found | before.keys() - after.keys()

@@ -2,8 +2,9 @@
 
 A transaction is committed at the instant its record gets its final name, and not before: data files
 are durable by then, and a file that no record names is garbage. A record holds what changed: the
-entries, the traces of the nodes touched, and the runs that became history. The state is the last
-checkpoint plus the records after it. Every file begins with a checksum of the rest.
+entries, the traces of the nodes touched, the runs that became history and what was moved in it. No
+record and no checkpoint carries the history itself. The state is the last checkpoint plus the
+records after it. Every file begins with a checksum of the rest.
 
 A record is created, never replaced: where two writers commit the same epoch, one of them is told
 that it is fenced. Records carry the fencing number of the writer's lease, which never falls along
@@ -25,19 +26,17 @@ from typing import Any
 
 import xxhash
 
+from rekindle.circuit.stored_nodes import StoredNode
 from rekindle.errors import CorruptionError, RekindleError
+from rekindle.runtime.history import Change, History
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.lease_file import recorded_head
-from rekindle.runtime.state import (
-    Change,
-    State,
-    change_from_json,
-    change_to_json,
-    entry_from_json,
-    entry_to_json,
-)
+from rekindle.runtime.state import State, entry_from_json, entry_to_json
 from rekindle.runtime.stored import damaged, read_record, refuse_unsound, sound
+from rekindle.runtime.times import Times
+from rekindle.shapes import ShapeError
 from rekindle.traces.conditional import UncertainError
+from rekindle.traces.delta import delta_from_json, delta_to_json
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
@@ -45,7 +44,8 @@ DIRECTORY = "log"
 ENDINGS = (".record", ".checkpoint")
 _NAMED = re.compile(rf"{DIRECTORY}/[0-9]{{16}}\.(record|checkpoint)")
 CHECKPOINT_EVERY = 64
-FORMAT = 1
+FORMAT = 2
+"""1 has all changes in lists, and no times; it is read, and rolled up by later steps."""
 RACES = 5
 QUESTIONS = 4
 """So often an uncertain commit is asked about before the connection gives up."""
@@ -125,7 +125,7 @@ class CommitLog:
         record from being removed by a checkpoint, for then its name would be free again.
         """
         while True:
-            after = replace(state, epoch=state.epoch + 1)
+            after = state.succeeded()
             with suppress(FileExistsError):
                 self._store.create(_barrier_name(after.epoch), b"")
             try:
@@ -172,12 +172,18 @@ class CommitLog:
         return possible
 
     def is_committed(self, epoch: int) -> bool:
-        """Is the epoch's record of this writer there?"""
+        """Is the epoch's record of this writer there, and durable?"""
         if epoch <= self._committed:
             return True
         if self._begun is None or self._begun[0] != epoch:
             return False
-        return self._found(_record_name(epoch)) == self._begun[1]
+        if self._found(_record_name(epoch)) != self._begun[1]:
+            return False
+        try:
+            self._store.sync(DIRECTORY)
+        except OSError:
+            return False
+        return True
 
     def check_writer(self) -> None:
         """Fails if another writer had taken over by now."""
@@ -210,23 +216,32 @@ class CommitLog:
     def _settled(self, name: str, data: bytes) -> None:
         """Create a record, and ask again until there is an answer.
 
-        Our own bytes under the name are a yes, whatever the store said.
+        Our own bytes under the name are a yes, whatever the store said. After an uncertain answer
+        a failure is no longer a no: the record may be there from before.
         """
+        uncertain: UncertainError | None = None
         for remaining in reversed(range(QUESTIONS)):
             try:
                 return self._store.create(name, data)
             except FileExistsError:
-                found = self._found(name)
-                if found == data:
+                stored = self._found(name)
+                if stored == data:
                     # It was created by a request that was answered badly, or not synced.
-                    return self._store.sync(DIRECTORY)
-                if found is not None:
+                    try:
+                        return self._store.sync(DIRECTORY)
+                    except OSError as error:
+                        uncertain = _uncertain(name, error)
+                elif stored is not None:
                     raise
-            except UncertainError:
-                if not remaining:
+            except UncertainError as error:
+                uncertain = error
+            except OSError as error:
+                if uncertain is None:
                     raise
-            time.sleep(0.1 * (QUESTIONS - remaining))
-        raise UncertainError(f"'{name}' exists and cannot be read")
+                uncertain = _uncertain(name, error)
+            if remaining:
+                time.sleep(0.1 * (QUESTIONS - remaining))
+        raise uncertain or UncertainError(f"'{name}' exists and cannot be read")
 
     def _found(self, name: str) -> bytes | None:
         try:
@@ -336,6 +351,12 @@ class CommitLog:
         return record
 
 
+def _uncertain(name: str, error: OSError) -> UncertainError:
+    uncertain = UncertainError(f"'{name}' was created and may not be durable")
+    uncertain.__cause__ = error
+    return uncertain
+
+
 def _record_name(epoch: int) -> str:
     return f"{DIRECTORY}/{epoch:016}.record"
 
@@ -359,13 +380,21 @@ def _epoch_of(path: str) -> int:
 def _record(before: State, after: State) -> dict[str, Any]:
     """What leads from one state to the next."""
     traces = {k: t for k, t in after.traces.items() if before.traces.get(k) is not t}
+    past = {n: each for n, each in after.history.items() if before.history.get(n) is not each}
     # A table that got columns, and its views, have their earlier changes under new nodes.
-    known = {node: before.epoch for node in before.history}
+    known = {node: before.epoch if node in before.history else -1 for node in past}
     history = {
-        node: [change_to_json(c) for c in changes if c.epoch > known.get(node, -1)]
-        for node, changes in after.history.items()
+        node: [change.to_json() for change in each.recent if change.epoch > known[node]]
+        for node, each in past.items()
+    }
+    moved = {node: _moved(before.history[node], past[node]) for node in past if known[node] >= 0}
+    older = {
+        node: each.older
+        for node, each in past.items()
+        if each.older is not None and before.history.get(node, History()).older is not each.older
     }
     return {
+        **_times(before, after),
         "format": FORMAT,
         "epoch": after.epoch,
         "entries": [
@@ -374,11 +403,60 @@ def _record(before: State, after: State) -> dict[str, Any]:
             if before.entries.get(name) != entry
         ],
         "dropped_entries": [name for name in before.entries if name not in after.entries],
-        "traces": {key: trace.to_json() for key, trace in traces.items()},
+        "traces": {key: _form(before.traces.get(key), trace) for key, trace in traces.items()},
         "dropped_traces": [key for key in before.traces if key not in after.traces],
         "history": {node: changes for node, changes in history.items() if changes},
+        "moved": {node: epochs for node, epochs in moved.items() if epochs},
+        "older": {
+            node: _form(before.history.get(node, History()).older, trace)
+            for node, trace in older.items()
+        },
         "horizon": after.horizon,
+        "retain": after.retain,
+        **_nodes_record(before, after),
     }
+
+
+def _nodes_record(before: State, after: State) -> dict[str, Any]:
+    """The plans that came and went, where some did."""
+    if after.nodes is before.nodes:
+        return {}
+    added = {k: n.to_json() for k, n in after.nodes.items() if before.nodes.get(k) != n}
+    dropped = [key for key in before.nodes if key not in after.nodes]
+    return {"nodes": added, "dropped_nodes": dropped}
+
+
+def _form(before: Trace | None, after: Trace) -> dict[str, Any]:
+    """A trace by what is new in it, or in full where there was none of its layout."""
+    if before is None or before.layout is not after.layout:
+        return after.to_json()
+    return delta_to_json(before, after)
+
+
+def _formed(before: Trace | None, data: Mapping[str, Any]) -> Trace:
+    if "layout" in data:
+        return Trace.from_json(data)
+    if before is None:
+        raise ShapeError("a trace goes on that is not there")
+    return delta_from_json(before, data)
+
+
+def _moved(before: History, after: History) -> list[int]:
+    """The epochs whose changes are no longer among the recent ones, where some were moved."""
+    if after.older is None or before.older is after.older:
+        return []
+    kept = {change.epoch for change in after.recent}
+    return [change.epoch for change in before.recent if change.epoch not in kept]
+
+
+def _times(before: State, after: State) -> dict[str, Any]:
+    """The time of the epoch, or all that the state knows of times where that is not all."""
+    last = after.times.recent[-1:]
+    if last and last[0][0] == after.epoch:
+        _, instant = last[0]
+        if before.times.plus(after.epoch, instant).after(after.horizon) == after.times:
+            return {"time": instant}
+    return {"times": after.times.to_json()}
 
 
 def _apply(state: State, record: Mapping[str, Any]) -> State:
@@ -388,23 +466,41 @@ def _apply(state: State, record: Mapping[str, Any]) -> State:
         entries[entry.name] = entry
     dropped = set(record["dropped_traces"])
     traces = {k: t for k, t in state.traces.items() if k not in dropped}
-    traces.update({key: Trace.from_json(data) for key, data in record["traces"].items()})
-    history: dict[str, tuple[Change, ...]] = {
-        node: changes for node, changes in state.history.items() if node not in dropped
-    }
-    for node, changes in record["history"].items():
-        history[node] = history.get(node, ()) + tuple(change_from_json(c) for c in changes)
-    horizon = record["horizon"]
-    if horizon > state.horizon:
-        history = {
-            node: tuple(c for c in changes if c.epoch > horizon)
-            for node, changes in history.items()
-        }
-    return replace(
+    traces.update({k: _formed(traces.get(k), data) for k, data in record["traces"].items()})
+    history = {node: past for node, past in state.history.items() if node not in dropped}
+    for node in {**record["history"], **record.get("moved", {}), **record.get("older", {})}:
+        history[node] = _continued(history.get(node, History()), node, record)
+    times = state.times
+    if "times" in record:
+        times = Times.from_json(record["times"])
+    elif "time" in record:
+        times = times.plus(record["epoch"], record["time"])
+    nodes = state.nodes
+    if "nodes" in record:
+        away = set(record.get("dropped_nodes", ()))
+        nodes = {key: node for key, node in nodes.items() if key not in away}
+        nodes |= {key: StoredNode.from_json(data) for key, data in record["nodes"].items()}
+    after = replace(
         state,
         epoch=record["epoch"],
         entries=entries,
         traces=traces,
         history=history,
-        horizon=horizon,
+        nodes=nodes,
+        times=times,
+        retain=record.get("retain"),
     )
+    return after.after(record["horizon"]) if record["horizon"] > state.horizon else after
+
+
+def _continued(past: History, node: str, record: Mapping[str, Any]) -> History:
+    """The history of a node after a record."""
+    moved = set(record.get("moved", {}).get(node, ()))
+    if not moved.issubset(change.epoch for change in past.recent):
+        raise ShapeError(f"a change of {node} was moved that is not there")
+    if moved and node not in record.get("older", {}):
+        raise ShapeError(f"changes of {node} were moved to nowhere")
+    added = tuple(map(Change.from_json, record["history"].get(node, ())))
+    kept = tuple(change for change in past.recent if change.epoch not in moved)
+    older = record.get("older", {}).get(node)
+    return History((*kept, *added), past.older if older is None else _formed(past.older, older))

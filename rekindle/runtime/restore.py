@@ -12,6 +12,7 @@ out, and named; one that was dropped after it does not come back.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,11 +21,16 @@ from typing import TYPE_CHECKING
 from rekindle.errors import DefinitionError, HistoryError
 from rekindle.redaction import without_secrets
 from rekindle.runtime.backup import Backup, Progress, check_empty, copy_file, copy_files
+from rekindle.runtime.history import FOREVER, Change, History
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.places import placed
-from rekindle.runtime.state import Change, State, ViewEntry
+from rekindle.runtime.rolling import TIMES_NODE
+from rekindle.runtime.state import State, ViewEntry
+from rekindle.runtime.times import Times
 from rekindle.runtime.verify import segments_of
 from rekindle.traces.faults import named
+from rekindle.traces.partition import KEY_LOW
+from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run, Segment
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Merge, Trace
@@ -68,7 +74,7 @@ def restore(
         stage = Store(f"{there.uri.rstrip('/')}/{STAGE}")
         _copied(source, stage, state, tell)
         left_out = _taken_back(stage, state, epoch, connect or _connected)
-        result = _moved(stage, there, _as_of(CommitLog(stage).load(), epoch))
+        result = _moved(stage, there, _as_of(CommitLog(stage).load(), epoch, stage))
         stage.filesystem.delete_dir(stage.root)
         return replace(result, left_out=left_out)
 
@@ -102,6 +108,7 @@ def _taken_back(stage: Store, state: State, epoch: int, connect: Opener) -> tupl
         entry for entry in reversed(state.in_order) if entry.created > epoch and not entry.part_of
     ]
     with connect(stage.uri) as db:
+        db._engine.retention = FOREVER
         for entry in later:
             (db.drop_view if isinstance(entry, ViewEntry) else db.drop_table)(entry.name)
         with db.transaction() as tx:
@@ -111,13 +118,35 @@ def _taken_back(stage: Store, state: State, epoch: int, connect: Opener) -> tupl
     return tuple(entry.name for entry in reversed(later))
 
 
-def _as_of(state: State, epoch: int) -> State:
+def _as_of(state: State, epoch: int, stage: Store) -> State:
     """A state that was taken back to the contents of an epoch, as the state of that epoch."""
     history = {
-        node: tuple(change for change in changes if change.epoch <= epoch)
-        for node, changes in state.history.items()
+        node: History(
+            tuple(change for change in past.recent if change.epoch <= epoch),
+            _up_to(past.older, epoch, stage, node),
+        )
+        for node, past in state.history.items()
     }
-    return replace(state, epoch=epoch, history=history)
+    times = Times(
+        tuple(each for each in state.times.recent if each[0] <= epoch),
+        _up_to(state.times.older, epoch, stage, TIMES_NODE),
+    )
+    return replace(state, epoch=epoch, history=history, times=times)
+
+
+def _up_to(older: Trace | None, epoch: int, stage: Store, node: str) -> Trace | None:
+    """A trace of what was moved, without the rows of later epochs, which may be in any file."""
+    if older is None or all(segment.high <= epoch for segment in older.segments):
+        return older
+    numbers = itertools.count()
+    segments = [
+        segment
+        for rows in TraceReader.of_trace(older, stage, (KEY_LOW, epoch + 1)).scan_keys()
+        for segment in stage.write_run(
+            rows, lambda: f"data/{node}/e{epoch:010}-restored-h{next(numbers):05}.arrow"
+        ).segments
+    ]
+    return Trace(older.layout, (Run(tuple(segments)),)) if segments else None
 
 
 def _moved(stage: Store, target: Store, state: State) -> Backup:
@@ -144,9 +173,15 @@ def _moved(stage: Store, target: Store, state: State) -> Backup:
         state,
         traces={key: trace_of(trace) for key, trace in state.traces.items()},
         history={
-            node: tuple(Change(change.epoch, run_of(change.run)) for change in changes)
-            for node, changes in state.history.items()
+            node: History(
+                tuple(Change(change.epoch, run_of(change.run)) for change in past.recent),
+                None if past.older is None else trace_of(past.older),
+            )
+            for node, past in state.history.items()
         },
+        times=replace(
+            state.times, older=None if state.times.older is None else trace_of(state.times.older)
+        ),
     )
     needed = segments_of(moved)
     target.flush(needed)

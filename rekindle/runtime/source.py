@@ -33,12 +33,12 @@ from rekindle.errors import (
     unknown_name,
 )
 from rekindle.runtime.contents import repeated, snapshot
+from rekindle.runtime.history import Changes
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.places import placed
 from rekindle.runtime.state import Entry, State, ViewEntry
 from rekindle.runtime.stored import sound_definition
 from rekindle.traces.partition import KeyRange, key_ranges
-from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
@@ -127,9 +127,9 @@ class RekindleSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = {**_remembered(schema), **given_options(self.options)}
         store, state, entry = self._open(options)
-        undone: tuple[Run, ...] = ()
+        undone: Changes | None = None
         if "epoch" in options:
-            undone = tuple(c.run for c in state.undone(entry.name, _epoch(options["epoch"])))
+            undone = state.undone(entry.name, _epoch(options["epoch"]))
         places = {name.lower(): i for i, name in enumerate(entry.schema.names)}
         for name in schema.names:
             if name.lower() not in places:
@@ -208,7 +208,7 @@ class RekindleReader(DataSourceReader):
         self,
         store: Store,
         trace: Trace,
-        undone: tuple[Run, ...],
+        undone: Changes | None,
         wanted: Mapping[str, int],
         width: int,
     ) -> None:
@@ -226,6 +226,6 @@ class RekindleReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, KeyRangePartition)
         key_range = (partition.low, partition.high)
-        for table in snapshot(self._trace, list(self._undone), self._store, key_range):
+        for table in snapshot(self._trace, self._undone, self._store, key_range):
             rows = repeated(table, self._width).select(list(self._wanted.values()))
             yield from rows.rename_columns(list(self._wanted)).to_batches()

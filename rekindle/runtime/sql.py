@@ -21,10 +21,13 @@ from rekindle.runtime.factorised import LISTING
 from rekindle.runtime.lengths import declared_type
 from rekindle.runtime.state import State, TableEntry, ViewEntry
 from rekindle.runtime.statements import (
+    AlterDatabase,
     CreateView,
     Drop,
     Program,
+    Refresh,
     ShowCreate,
+    Vacuum,
     one_statement,
     read_statement,
     verb,
@@ -74,6 +77,15 @@ class SqlFace:
                 return self._epoch()
             case ShowCreate() as show:
                 return self._show_create(show.name)
+            case Refresh() as refresh:
+                self._database.refresh(refresh.name)
+                return self._epoch()
+            case AlterDatabase() as alter:
+                self._database.retain(alter.retain)
+                return self._epoch()
+            case Vacuum():
+                removed = len(self._database.vacuum())
+                return self._database.spark.createDataFrame(pa.table({"files_removed": [removed]}))
         if arguments is None:
             plan = parse(self._catalyst, statement)
         else:
@@ -100,7 +112,8 @@ class SqlFace:
                 f"the statement {verb(statement)} is not run by a Rekindle database",
                 hint="use CREATE TABLE, ALTER TABLE ... ADD COLUMN, CREATE or ALTER MATERIALIZED "
                 "VIEW, DROP, INSERT, DELETE, UPDATE, MERGE, TRUNCATE TABLE, SHOW TABLES, SHOW "
-                "CREATE TABLE, DESCRIBE or a query; use db.spark for anything else",
+                "CREATE TABLE, DESCRIBE, ALTER DATABASE SET (retain = ...), VACUUM or a query; use "
+                "db.spark for anything else",
             )
         return self._query(plan)
 
@@ -207,12 +220,16 @@ class SqlFace:
 
     def _show_views(self, names: list[str]) -> DataFrame:
         """Views, and why some are not followed."""
-        reasons = self._database.untrusted
-        said = [reasons.get(name, "") for name in names]
         shown = self._show(names).toArrow()
-        return self._database.spark.createDataFrame(
-            shown.append_column("untrusted", pa.array(said, pa.string()))
-        )
+        for title, reasons in self._left_out.items():
+            said = [reasons.get(name, "") for name in names]
+            shown = shown.append_column(title, pa.array(said, pa.string()))
+        return self._database.spark.createDataFrame(shown)
+
+    @property
+    def _left_out(self) -> dict[str, dict[str, str]]:
+        """The views that are not followed, by what they are called then, with the reasons."""
+        return {"untrusted": self._database.untrusted, "stale": self._database.stale}
 
     def _describe(self, plan: JavaObject) -> DataFrame:
         if plan.isExtended():
@@ -231,9 +248,11 @@ class SqlFace:
             "null": ["" if f.nullable else "NOT NULL" for f in fields],
             "key": ["PRIMARY KEY" if i in key else "" for i in range(len(fields))],
         }
-        if entry.name in (reasons := self._database.untrusted):
-            for name, said in zip(rows, ("# untrusted", reasons[entry.name], "", ""), strict=True):
-                rows[name].append(said)
+        for title, reasons in self._left_out.items():
+            if entry.name in reasons:
+                words = (f"# {title}", reasons[entry.name], "", "")
+                for name, said in zip(rows, words, strict=True):
+                    rows[name].append(said)
         return self._database.spark.createDataFrame(pa.table(rows))
 
     def _show_create(self, name: str) -> DataFrame:

@@ -1,26 +1,30 @@
 """The state of a database at an epoch: one immutable value, and its JSON form.
 
 Everything a reader needs is here: what tables and views there are, the trace of each node, and the
-runs by which tables and views changed at each retained epoch. A transaction makes the next state;
-the commit log (`log.py`) makes it durable.
+history of each table and view (`history.py`), of which a few changes are named and the rest are in
+files. A transaction makes the next state; the commit log (`log.py`) makes it durable.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
 from rekindle.calculus.schema import Field, Schema
+from rekindle.circuit.stored_nodes import StoredNode
 from rekindle.errors import HistoryError, unknown_name
 from rekindle.frontends.spark_sql.settings import Settings
 from rekindle.incremental.policies.choice import Policy
 from rekindle.incremental.policies.factorised import Factorisation
+from rekindle.runtime.history import Changes, History
 from rekindle.runtime.models import ModelSpec
 from rekindle.runtime.recursion import Loop
-from rekindle.traces.segment import Run
+from rekindle.runtime.times import Times
+from rekindle.traces.segment import Segment
+from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
 
@@ -70,17 +74,14 @@ class ViewEntry:
     """What the session was set to when the view was made; early databases do not say."""
     said: Mapping[str, str] = field(default_factory=dict)
     """What the user said beside the query: options, a comment, the text in another language."""
+    reads: Mapping[str, Schema] | None = None
+    """The tables and views that it reads, with the columns it knows of; early databases do not
+    say."""
+    stale: int | None = None
+    """The last epoch that it was followed to, if tables that it reads have changed since."""
 
 
 Entry = TableEntry | ViewEntry
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The run by which a table or view changed at an epoch."""
-
-    epoch: int
-    run: Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,14 @@ class State:
     epoch: int = 0
     entries: Mapping[str, Entry] = field(default_factory=dict)
     traces: Mapping[str, Trace] = field(default_factory=dict)
-    history: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+    history: Mapping[str, History] = field(default_factory=dict)
     horizon: int = 0
     """Changes at epochs up to this one are no longer retained."""
+    nodes: Mapping[str, StoredNode] = field(default_factory=dict)
+    """The plans of the views: the nodes of the circuit, as they were when each was made."""
+    times: Times = field(default_factory=Times)
+    retain: int | None = None
+    """For how many epochs changes are kept, by connections that do not say so; None for all."""
 
     @property
     def in_order(self) -> list[Entry]:
@@ -123,23 +129,26 @@ class State:
     def _folded(self) -> dict[str, str]:
         return {name.lower(): name for name in self.entries}
 
-    def changes(self, name: str, since: int) -> tuple[Change, ...]:
+    def changes(self, name: str, since: int) -> Changes:
         """The retained changes of a table or view after the epoch `since`."""
         entry = self.entry(name)
-        _check_epoch(since)
-        if since > self.epoch:
-            raise HistoryError(
-                f"epoch {since} has not been committed yet",
-                detail=f"the last committed epoch is {self.epoch}",
-            )
+        self.refuse_uncommitted(since)
         if since < self.horizon and since != 0:
             raise self._expired(since)
         if since == 0 and self.horizon > 0:
             raise self._expired(since)
-        found = self.history.get(entry.node, ())
-        return tuple(change for change in found if change.epoch > since)
+        return self.history.get(entry.node, History()).since(int(since))
 
-    def undone(self, name: str, epoch: int) -> tuple[Change, ...]:
+    def refuse_uncommitted(self, epoch: int) -> None:
+        """Raise unless this is the number of an epoch that has been committed."""
+        _check_epoch(epoch)
+        if epoch > self.epoch:
+            raise HistoryError(
+                f"epoch {epoch} has not been committed yet",
+                detail=f"the last committed epoch is {self.epoch}",
+            )
+
+    def undone(self, name: str, epoch: int) -> Changes:
         """The changes to take back from the contents now for those at an epoch."""
         entry = self.entry(name)
         _check_epoch(epoch)
@@ -158,28 +167,68 @@ class State:
             hint=f"ask for since={self.horizon} or later, or open with a larger retention",
         )
 
+    def epoch_at(self, instant: int, shown: str, store: Store) -> int:
+        """The last epoch that was committed at an instant or before it; `shown` is its text."""
+        found = self.times.at(instant, store)
+        if found is not None and found >= self.horizon:
+            return found
+        first = next((int(epochs[0]) for epochs, _ in self.times.known(store, self.horizon)), None)
+        if self.horizon:
+            raise HistoryError(
+                f"what there was at {shown} is no longer retained",
+                detail=f"retained: epochs {self.horizon} to {self.epoch}",
+                hint="db.commits() lists when epochs were committed",
+            )
+        if first is None or first > 1:
+            unknown = self.epoch if first is None else first - 1
+            raise HistoryError(
+                f"the epoch at {shown} is not known",
+                detail=f"epochs up to {unknown} were committed before their times were noted",
+                hint="give the epoch by its number",
+            )
+        raise HistoryError(
+            f"nothing had been committed at {shown}",
+            hint="db.commits() lists when epochs were committed",
+        )
+
+    @property
+    def segments(self) -> Iterator[Segment]:
+        """Every data file that the state needs; one may come several times."""
+        for trace in self.traces.values():
+            yield from trace.segments
+        for past in self.history.values():
+            yield from past.segments
+        yield from self.times.segments
+
     @property
     def paths(self) -> frozenset[str]:
-        """Every data file that the state needs."""
-        stored = {s.path for trace in self.traces.values() for s in trace.segments}
-        changed = {
-            path
-            for changes in self.history.values()
-            for change in changes
-            for path in change.run.paths
-        }
-        return frozenset(stored | changed)
+        """The name of every data file that the state needs."""
+        return frozenset(segment.path for segment in self.segments)
+
+    def files_of(self, node: str) -> set[str]:
+        """The names of the files that the contents and the history of a node need."""
+        found: set[str] = set()
+        if node in self.traces:
+            found.update(segment.path for segment in self.traces[node].segments)
+        if node in self.history:
+            found.update(segment.path for segment in self.history[node].segments)
+        return found
+
+    def succeeded(self) -> State:
+        """The state as that of the next epoch, which is committed now."""
+        epoch = self.epoch + 1
+        return replace(self, epoch=epoch, times=self.times.plus(epoch, self.times.next()))
 
     def retaining(self, epochs: int | None) -> State:
         """The state with at most so many epochs of history."""
         if epochs is None or self.epoch - epochs <= self.horizon:
             return self
-        horizon = self.epoch - epochs
-        kept = {
-            node: tuple(change for change in changes if change.epoch > horizon)
-            for node, changes in self.history.items()
-        }
-        return replace(self, history=kept, horizon=horizon)
+        return self.after(self.epoch - epochs)
+
+    def after(self, horizon: int) -> State:
+        """The state without the history up to a horizon."""
+        kept = {node: past.after(horizon) for node, past in self.history.items()}
+        return replace(self, history=kept, horizon=horizon, times=self.times.after(horizon))
 
 
 # ---- JSON --------------------------------------------------------------------------------------
@@ -235,7 +284,19 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "part_of": entry.part_of,
                 "settings": None if entry.settings is None else dict(entry.settings.values),
                 **({"said": dict(entry.said)} if entry.said else {}),
+                **({} if entry.reads is None else {"reads": _reads_to_json(entry.reads)}),
+                **({} if entry.stale is None else {"stale": entry.stale}),
             }
+
+
+def _reads_to_json(reads: Mapping[str, Schema]) -> dict[str, Any]:
+    return {name: schema_to_json(schema) for name, schema in reads.items()}
+
+
+def _reads_from_json(data: Mapping[str, Any] | None) -> dict[str, Schema] | None:
+    if data is None:
+        return None
+    return {name: schema_from_json(schema) for name, schema in data.items()}
 
 
 def _declared(data: Mapping[str, Any]) -> dict[int, str]:
@@ -280,12 +341,6 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         part_of=data.get("part_of"),
         settings=Settings.of_json(data.get("settings")),
         said=data.get("said", {}),
+        reads=_reads_from_json(data.get("reads")),
+        stale=data.get("stale"),
     )
-
-
-def change_to_json(change: Change) -> dict[str, Any]:
-    return {"epoch": change.epoch, "run": change.run.to_json()}
-
-
-def change_from_json(data: Mapping[str, Any]) -> Change:
-    return Change(data["epoch"], Run.from_json(data["run"]))

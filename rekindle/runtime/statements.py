@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from rekindle.errors import StatementError
 from rekindle.frontends.names import QUOTED, unquoted
@@ -31,6 +32,14 @@ _DROP = re.compile(
 _SHOW_CREATE = re.compile(
     rf"\s*SHOW\s+CREATE\s+(?:MATERIALIZED\s+)?VIEW\s+{_NAME}\s*$", re.IGNORECASE
 )
+_REFRESH = re.compile(rf"\s*REFRESH\s+MATERIALIZED\s+VIEW\s+{_NAME}\s*$", re.IGNORECASE)
+_ALTER_DATABASE = re.compile(
+    r"\s*ALTER\s+DATABASE\s+SET\s*\((?P<settings>[^)]*)\)\s*$", re.IGNORECASE
+)
+_RETAIN = re.compile(
+    r"\s*retain\s*=\s*(?P<mark>'?)(?P<epochs>\d{1,18}|all)(?P=mark)\s*$", re.IGNORECASE
+)
+_VACUUM = re.compile(r"\s*VACUUM\s*$", re.IGNORECASE)
 _DATALOG = re.compile(r"\s*DATALOG\s", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*'([^']*)'\s*$")
 _COMMENT = re.compile(r"\s*(--[^\n]*(\n|$)|/\*.*?\*/)", re.DOTALL)
@@ -72,6 +81,25 @@ class ShowCreate:
 
 
 @dataclass(frozen=True, slots=True)
+class Refresh:
+    """REFRESH MATERIALIZED VIEW name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatabase:
+    """ALTER DATABASE SET (retain = epochs), where `all` keeps every epoch."""
+
+    retain: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuum:
+    """VACUUM: removes files that no retained epoch needs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """DATALOG rules: the rest of the statement is a Datalog program."""
 
@@ -94,7 +122,10 @@ def one_statement(text: object) -> str:
     return text.rstrip().rstrip(";")
 
 
-def read_statement(text: str) -> CreateView | Drop | Program | ShowCreate | None:
+Statement: TypeAlias = CreateView | Drop | Program | Refresh | ShowCreate | AlterDatabase | Vacuum
+
+
+def read_statement(text: str) -> Statement | None:
     """The statement, when it is one of ours; None leaves it to Spark's parser.
 
     The query keeps its place in the text: what stands before it is blanked out, so that positions
@@ -121,6 +152,12 @@ def read_statement(text: str) -> CreateView | Drop | Program | ShowCreate | None
         )
     if shown := _SHOW_CREATE.match(body):
         return ShowCreate(unquoted(shown["name"]))
+    if refreshed := _REFRESH.match(body):
+        return Refresh(unquoted(refreshed["name"]))
+    if altered := _ALTER_DATABASE.match(body):
+        return AlterDatabase(_retained(altered["settings"]))
+    if _VACUUM.match(body):
+        return Vacuum()
     if program := _DATALOG.match(body):
         return Program(_blank(text[: program.end()]) + text[program.end() :])
     if dropped := _DROP.match(body):
@@ -130,6 +167,16 @@ def read_statement(text: str) -> CreateView | Drop | Program | ShowCreate | None
             lenient=dropped["lenient"] is not None,
         )
     return None
+
+
+def _retained(settings: str) -> int | str:
+    found = _RETAIN.match(settings)
+    if found is None:
+        raise StatementError(
+            f"the setting {settings.strip()!r} of a database cannot be read",
+            hint="write ALTER DATABASE SET (retain = 1000), or (retain = all)",
+        )
+    return int(found["epochs"]) if found["epochs"].isdigit() else found["epochs"].lower()
 
 
 def _comment(created: re.Match[str]) -> str | None:

@@ -13,6 +13,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, Course, parts
 from rekindle.circuit.nodes import HalfJoin, Table, View
 from rekindle.runtime.constraints import check_change, check_contents, check_load
@@ -164,14 +165,10 @@ class Stepping:
         for key, node in circuit.nodes.items():
             if fed.intersection(node.inputs):
                 fed.add(key)
-        fanouts = {
-            key: step.rows_out / step.rows_in
-            for key, (_, step) in self.steps.items()
-            if step.rows_in and isinstance(circuit.nodes.get(key), HalfJoin)
-        }
+        steps = {key: step for key, (_, step) in self.steps.items()}
         return {
             key: part.reason
-            for part in parts(circuit, sizes, stored, fanouts)
+            for part in parts(circuit, sizes, stored, fan_outs(circuit, steps))
             if (self.course or part.course) is Course.REBUILD and not fed & part.nodes
             for key in part.nodes
         }
@@ -198,6 +195,19 @@ class Stepping:
         for key, step in filled.nodes.items():
             if key in reasons:
                 result.nodes[key] = replace(step, rebuilt=reasons[key])
+
+
+def fan_outs(circuit: Circuit, steps: Mapping[str, NodeStep]) -> dict[str, float]:
+    """The rows that joins gave for each row that came to them when they last ran.
+
+    Of a join that gave none nothing is known: its other side may have been empty, as one of the
+    halves of every join finds it when a view is filled.
+    """
+    return {
+        key: step.rows_out / step.rows_in
+        for key, step in steps.items()
+        if step.rows_in and step.rows_out and isinstance(circuit.nodes.get(key), HalfJoin)
+    }
 
 
 def is_worn(trace: Trace, change: pa.Table) -> bool:

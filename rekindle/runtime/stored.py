@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -20,12 +21,15 @@ from pyspark.errors import PySparkException
 
 from rekindle.errors import CorruptionError, DefinitionError, RekindleError
 from rekindle.incremental.policies.choice import Policy
+from rekindle.runtime.history import older_layout
 from rekindle.runtime.models import KINDS
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
+from rekindle.runtime.times import LAYOUT
 from rekindle.shapes import (
     Shape,
     ShapeError,
     anything,
+    either,
     list_of,
     map_of,
     number,
@@ -39,6 +43,7 @@ from rekindle.shapes import (
     truth,
     whole,
 )
+from rekindle.traces.trace import Trace
 from rekindle.traces.values import Weight
 
 LARGEST = 2**30
@@ -87,7 +92,7 @@ def _segment(value: Any, place: str) -> None:
 _run = list_of(_segment)
 _value = record(
     {"limbs": whole(1, 64), "width": whole(1, 1_000_000), "group": text},
-    kind=one_of("weight", "wide_integer", "exact_double", "exact_vector", "ring"),
+    kind=one_of("weight", "wide_integer", "exact_double", "exact_product", "exact_vector", "ring"),
     name=text,
 )
 _merge = record(
@@ -96,6 +101,27 @@ _merge = record(
 _trace = record(
     layout=record(values=list_of(_value), payload=text), runs=list_of(_run), merges=list_of(_merge)
 )
+_new_or_place = either(whole(0), _run)
+_continued = record(
+    runs=list_of(_new_or_place),
+    merges=list_of(
+        record(
+            inputs=list_of(_new_or_place),
+            output=list_of(either(whole(0), _segment)),
+            next_key=whole(-(2**63), 2**63),
+            done=_count,
+            credit=_count,
+        )
+    ),
+)
+
+
+def _next_trace(value: Any, place: str) -> None:
+    """A trace in full, with its layout, or what is new in it."""
+    full = isinstance(value, dict) and "layout" in value
+    (_trace if full else _continued)(value, place)
+
+
 _loop = record(
     {"nested": list_of(row_of(text, text, whole(1), list_of(text)))},
     names=list_of(text),
@@ -147,6 +173,8 @@ _view = open_record(
         "part_of": optional(text),
         "settings": optional(map_of(text)),
         "said": map_of(text),
+        "reads": map_of(_schema),
+        "stale": _count,
     },
     **_common,
     sql=optional(text),
@@ -165,12 +193,22 @@ def _entry(value: Any, place: str) -> None:
 
 
 _record = open_record(
-    {"fence": _count, "writer": text},
+    {
+        "fence": _count,
+        "writer": text,
+        "nodes": map_of(row_of(whole(1), list_of(text), text, list_of(text))),
+        "dropped_nodes": list_of(text),
+        "moved": map_of(list_of(_count)),
+        "older": map_of(_next_trace),
+        "time": whole(),
+        "times": record(recent=list_of(row_of(_count, whole())), older=optional(_trace)),
+        "retain": optional(whole(1)),
+    },
     format=whole(1),
     epoch=_count,
     entries=list_of(_entry),
     dropped_entries=list_of(text),
-    traces=map_of(_trace),
+    traces=map_of(_next_trace),
     dropped_traces=list_of(text),
     history=map_of(list_of(record(epoch=_count, run=_run))),
     horizon=_count,
@@ -245,6 +283,31 @@ def refuse_unsound(state: State) -> None:
             _refuse_misfit(state, entry)
     for key, trace in state.traces.items():
         _refuse_extensions(key, trace.layout.payload)
+    for key, past in state.history.items():
+        if past.older is not None:
+            _refuse_strange(state, key, past.older)
+    _refuse_disorder(state)
+
+
+def _refuse_strange(state: State, key: str, older: Trace) -> None:
+    """Older changes are rows of the contents with their epochs, which have been committed."""
+    trace = state.traces.get(key)
+    if trace is None or older.layout.fingerprint != older_layout(trace.layout).fingerprint:
+        raise ShapeError(f"the history of {key} does not have the columns of its contents")
+    if any(not 0 <= s.low <= s.high <= state.epoch for s in older.segments):
+        raise ShapeError(f"the history of {key} has epochs that were not committed")
+
+
+def _refuse_disorder(state: State) -> None:
+    """Epochs are in the order of their times."""
+    times = state.times
+    for (epoch, time), (later, then) in pairwise(times.recent):
+        if epoch >= later or time >= then:
+            raise ShapeError(f"the times of epochs {epoch} and {later} are not in order")
+    if times.recent and times.recent[-1][0] > state.epoch:
+        raise ShapeError(f"epoch {times.recent[-1][0]} has a time and was not committed")
+    if times.older is not None and times.older.layout.fingerprint != LAYOUT.fingerprint:
+        raise ShapeError("the times of epochs have columns of something else")
 
 
 def _refuse_misfit(state: State, entry: Entry) -> None:

@@ -38,6 +38,7 @@ from rekindle.errors import (
     TransactionTimeoutError,
 )
 from rekindle.frontends.spark_sql.parameters import Arguments
+from rekindle.runtime.changes import touch_any
 from rekindle.runtime.commits import GROUPED_ROWS, Request
 from rekindle.runtime.engine import Engine, altered, table_node
 from rekindle.runtime.factored import Factors, factored_change, products
@@ -357,9 +358,8 @@ class Transaction:
         arranged = change.rows
         if not is_arranged(arranged):
             arranged = self._engine.arranged(node, arranged)
-        runs = Trace(self.trace(node).layout, tuple(each.run for each in since))
-        found, _ = TraceReader.of_trace(runs, self._engine.store).probe(distinct_keys(arranged))
-        return len(found) > 0
+        layout = self.trace(node).layout
+        return touch_any(since, layout, self._engine.store, distinct_keys(arranged))
 
     def _factored(self, name: str) -> Factors | None:
         """The factors of a table's whole change, if it has been changed in no other way."""

@@ -122,9 +122,7 @@ def verify(path: str, progress: Progress | None = None) -> Verification:
 
 def segments_of(state: State) -> dict[str, Segment]:
     """Every data file that a state needs, by its path."""
-    traces = [s for trace in state.traces.values() for s in trace.segments]
-    changes = [c for changes in state.history.values() for c in changes]
-    return {s.path: s for s in [*traces, *(s for c in changes for s in c.run.segments)]}
+    return {segment.path: segment for segment in state.segments}
 
 
 class _Verifying:
@@ -249,10 +247,11 @@ def _owners(state: State) -> dict[str, set[str]]:
     for node, trace in state.traces.items():
         for segment in trace.segments:
             found[segment.path].add(names.get(node, node))
-    for node, changes in state.history.items():
-        for change in changes:
-            for path in change.run.paths:
-                found[path].add(f"history of {names.get(node, node)}")
+    for node, past in state.history.items():
+        for segment in past.segments:
+            found[segment.path].add(f"history of {names.get(node, node)}")
+    for segment in state.times.segments:
+        found[segment.path].add("times of epochs")
     return found
 
 

@@ -2,8 +2,8 @@
 
 Whole numbers are bigint inside a tree: they add and multiply exactly, or fail as Spark fails, or
 wrap around where the session says so, which distributes too. Decimals keep their scale; a product
-whose scale Spark would cut is not made. Products of floating point numbers round: they are taken
-apart where the user of the sums does not mind (`rounding`), as a regression does not.
+whose scale Spark would cut is not made. Doubles are doubles and round at every product, which is
+for users of sums who do not mind, as a regression does not; others take `ExactArithmetic`.
 """
 
 from __future__ import annotations
@@ -42,15 +42,12 @@ _LOGICAL = ("And", "EqualTo")
 class SparkArithmetic:
     """Makes scalars and measures of one session."""
 
-    def __init__(
-        self, catalyst: Catalyst, translator: Translator, *, rounding: bool = False
-    ) -> None:
+    def __init__(self, catalyst: Catalyst, translator: Translator) -> None:
         self._catalyst = catalyst
         self._translator = translator
-        self._rounding = rounding
 
     def shape(self, given: Scalar) -> Shape | None:
-        """The operation at the root, if it neither rounds nor gives NULL for numbers."""
+        """The operation at the root, if it gives no NULL for numbers, and rounds only doubles."""
         if not isinstance(given, CatalystScalar):
             return None
         kind = simple_name(given.expression)
@@ -61,9 +58,22 @@ class SparkArithmetic:
             for operand in (given.expression.left(), given.expression.right())
         )
         exact = kind in _LOGICAL or _is_exact(kind, given.type, left.type, right.type)
-        if not exact and not (self._rounding and given.type == "double"):
-            return None
-        return Shape(_OPERATIONS[kind], left, right)
+        return Shape(_OPERATIONS[kind], left, right) if exact or given.type == "double" else None
+
+    def obstacle(self, given: Scalar) -> str:
+        """What is rounded, or that it is no sum or product."""
+        if isinstance(given, CatalystScalar) and simple_name(given.expression) in _OPERATIONS:
+            if given.type == "float":
+                return (
+                    "Spark rounds it to the 24 bits of a float in every row; "
+                    "cast its operands to double"
+                )
+            return f"Spark may round it to its type {given.type}"
+        return "it is no product, sum or difference"
+
+    def distributes(self, given: Scalar) -> bool:
+        """Whoever takes rounded products takes these too."""
+        return True
 
     def present(self, value: Scalar, schema: Schema) -> Scalar:
         """1 or 0."""
@@ -110,6 +120,10 @@ class SparkArithmetic:
     def partial_sum(self, name: str, payload: Scalar) -> Measure:
         """Spark's sum of a payload, kept as a linear accumulator."""
         return replace(self._measure(name, payload.type, F.sum), arguments=(payload,))
+
+    def total(self, name: str, summands: Sequence[tuple[int, Scalar]]) -> Measure | None:
+        """None: every sum is a number."""
+        return None
 
     def row_count(self, name: str) -> Measure:
         """count(*)."""

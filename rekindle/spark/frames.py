@@ -9,12 +9,13 @@ in `mapInArrow`, one task for each range of the key-hash space; rows never pass 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -29,15 +30,18 @@ from rekindle.frontends.spark_sql.jvm import (
 from rekindle.frontends.spark_sql.variants import collected, from_spark, to_spark
 from rekindle.spark.failures import spark_error
 from rekindle.spark.generate import generated
+from rekindle.spark.passage import Passed
 from rekindle.spark.stages import WEIGHT, Lowered, Rowwise
 from rekindle.spark.tasks import (
-    RUNS,
+    REPORTS,
     Examination,
+    Reports,
     Tasks,
+    keeping,
+    kept,
     merging,
     numbered,
     over_ranges,
-    runs_of,
     sorted_runs,
     sorting,
 )
@@ -53,6 +57,14 @@ ROWS_PER_PARTITION = 1_000_000
 SORTED_ROWS = 200_000
 MERGED_ROWS = 500_000
 """So few sorted rows are merged in the driver: a job takes longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A run, and what passed of each of the parts that it was made from."""
+
+    run: Run
+    passed: tuple[Passed, ...]
 
 
 class Frames:
@@ -152,12 +164,12 @@ class Frames:
     def of_tasks(self, tasks: Tasks) -> DataFrame:
         """What tasks give, as a frame."""
         self.check_executors()
-        task, schema = tasks.task, tasks.schema
+        schema = tasks.schema
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    for table in task(number):
+                    for table in tasks.tables(number):
                         yield from table.select(schema.names).cast(schema).to_batches()
 
         spark = self.catalyst.spark
@@ -177,10 +189,11 @@ class Frames:
 
     def write_tasks(
         self, parts: Sequence[Tasks], layout: TraceLayout, store: Store, prefix: str
-    ) -> Run:
+    ) -> Written:
         """What tasks give sorted by key, consolidated and written as a run, without the JVM."""
         tasks = self.of_tasks(sorting(parts, layout, store, prefix))
-        return self._merged(self._sorted(tasks, store, prefix), layout, store, prefix, iter)
+        reports = self._sorted(tasks, store, prefix, len(parts))
+        return Written(self._merged(reports.runs, layout, store, prefix, iter), reports.passed)
 
     def write_frame(
         self,
@@ -190,8 +203,12 @@ class Frames:
         prefix: str,
         first: Callable[[pa.Table], pa.Table] | None = None,
         examine: Examination = iter,
-    ) -> Run:
-        """The rows of a frame, through a function on tables if one is given, in the same way."""
+        parts: int = 0,
+    ) -> Written:
+        """The rows of a frame, through a function on tables if one is given, in the same way.
+
+        Of so many `parts` of it the rows were `counted`.
+        """
         self.check_executors()
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -200,14 +217,47 @@ class Frames:
             for run in sorted_runs(given, layout, store, prefix):
                 yield from run.to_batches()
 
-        written = frame.mapInArrow(write, spark_schema(RUNS))
-        runs = self._sorted(written, store, prefix)
-        return self._merged(runs, layout, store, prefix, examine)
+        written = frame.mapInArrow(write, spark_schema(REPORTS))
+        reports = self._sorted(written, store, prefix, 0)
+        passed = tuple(Passed(_count(written, part)) for part in range(parts))
+        return Written(self._merged(reports.runs, layout, store, prefix, examine), passed)
 
-    def _sorted(self, frame: DataFrame, store: Store, prefix: str) -> list[Run]:
-        """The runs that tasks sorted; of tasks that failed, nothing is left behind."""
+    def counted(self, frame: DataFrame, part: int) -> DataFrame:
+        """The frame, whose rows are counted as they pass to whoever writes it.
+
+        Between it and the writer there is no shuffle: Spark adds up what the tasks of the last
+        stage observed, each once.
+        """
+        return frame.observe(_part_name(part), F.count(F.lit(1)).alias("rows"))
+
+    def keep(self, rows: Tasks | DataFrame, schema: pa.Schema, store: Store, prefix: str) -> Passed:
+        """Leave rows as files, for whoever reads them next."""
+        if isinstance(rows, Tasks):
+            frame = self.of_tasks(keeping(rows, store, prefix))
+        else:
+            self.check_executors()
+
+            def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                tables = in_tables(batches, SORTED_ROWS)
+                stored = (table.select(schema.names).cast(schema) for table in tables)
+                yield from kept(stored, store, prefix).to_batches()
+
+            frame = rows.mapInArrow(write, spark_schema(REPORTS))
+        return self._sorted(frame, store, prefix, 1).passed[0]
+
+    def of_files(self, passed: Passed, schema: pa.Schema, store: Store) -> Tasks:
+        """What was left as files; a task for each."""
+
+        def read(number: int) -> Iterator[pa.Table]:
+            return map(store.read_rows, passed.files[number : number + 1])
+
+        # No files are no rows, of one task: Spark has no jobs without any.
+        return Tasks(read, schema, max(1, len(passed.files)))
+
+    def _sorted(self, frame: DataFrame, store: Store, prefix: str, parts: int) -> Reports:
+        """What tasks wrote; of tasks that failed, nothing is left behind."""
         try:
-            return self._runs(frame)
+            return self._reports(frame, parts)
         except EvaluationError:
             # Spark may be asked next, and have a result: what was written is in nobody's way.
             written = store.list(prefix.rpartition("/")[0])
@@ -228,8 +278,8 @@ class Frames:
             if rows > MERGED_ROWS:
                 partitions = self.partitions(rows)
                 tasks = merging(runs, layout, store, prefix, partitions, examine)
-                merged = self._runs(self.of_tasks(tasks))
-                return run_of(part for run in merged for part in run.segments)
+                merged = self._reports(self.of_tasks(tasks), 0)
+                return run_of(part for run in merged.runs for part in run.segments)
             whole = TraceReader.of_trace(Trace(layout, tuple(runs)), store).whole()
             for _ in examine(iter([whole] if len(whole) else [])):
                 pass
@@ -237,8 +287,8 @@ class Frames:
         finally:
             store.delete(path for run in runs for path in run.paths)
 
-    def _runs(self, frame: DataFrame) -> list[Run]:
-        return runs_of(row.run for row in collect(frame))
+    def _reports(self, frame: DataFrame, parts: int) -> Reports:
+        return Reports.of(((row.run, row.part, row.passed) for row in collect(frame)), parts)
 
 
 def collect(frame: DataFrame) -> list[Row]:
@@ -247,6 +297,18 @@ def collect(frame: DataFrame) -> list[Row]:
         return frame.collect()
     except (Py4JJavaError, PySparkException) as error:
         raise spark_error(error) from error
+
+
+def _part_name(part: int) -> str:
+    return f"part {part}"
+
+
+def _count(frame: DataFrame, part: int) -> int:
+    """The rows of a part that passed when the frame was collected."""
+    metrics = frame._jdf.queryExecution().observedMetrics()
+    name = _part_name(part)
+    # A part that the optimiser knew to be empty is not in the plan any more.
+    return int(metrics.apply(name).getLong(0)) if metrics.contains(name) else 0
 
 
 def in_tables(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:

@@ -62,7 +62,14 @@ from rekindle.spark.plans import (
     with_positional_names,
 )
 from rekindle.spark.stages import WEIGHT
-from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
+from rekindle.spark.step import (
+    NodeStep,
+    Placement,
+    StepContext,
+    StepResult,
+    TooLargeError,
+    driving,
+)
 from rekindle.traces.arrays import KEY
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
@@ -130,7 +137,7 @@ class InlineStep:
 
     def _run(self, node: Node, result: StepResult) -> None:
         """Visit a node if anything that it reads has changed."""
-        inputs = [key for key in dict.fromkeys(node.inputs) if key in self._changes]
+        inputs = [key for key in driving(node) if key in self._changes]
         read = sum(len(self._changes[key]) for key in inputs)
         if not read and not self._context.announces(node):
             return

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from rekindle.algebra.ring_sums import StoredSum
 from rekindle.calculus.bodies import Measures
+from rekindle.calculus.exact_sums import ExactSum
 from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
@@ -35,6 +36,7 @@ from rekindle.kernels.accumulators import (
     Extreme,
 )
 from rekindle.kernels.aggregate import aggregate_layout
+from rekindle.kernels.exact_sums import SumExactly
 from rekindle.kernels.extremes import Extremes
 from rekindle.kernels.higher_moments import HigherMoments
 from rekindle.kernels.join import ChangeSide, Meeting
@@ -120,6 +122,9 @@ def _accumulator(measure: Measure, inputs: tuple[str, ...]) -> Accumulator:
         case AggregateFunction.POLYNOMIALS:
             assert isinstance(measure.finish, Polynomials)
             return SumPolynomials(inputs, measure.finish)
+        case AggregateFunction.EXACT_SUM:
+            assert isinstance(measure.finish, ExactSum)
+            return SumExactly(inputs, measure.finish)
         case AggregateFunction.RING if isinstance(measure.finish, CatalystRingSum):
             stored = StoredSum.parse(measure.finish.sum)
             return SumInRing(inputs, stored, arrow_type(data_type(measure.type)))
@@ -134,7 +139,8 @@ def _buffer_decimal(measure: Measure) -> tuple[int, int]:
 
 def _buffers(measure: Measure) -> int:
     """How many buffer columns the result is made from."""
-    return 1 if isinstance(measure.finish, Polynomials) else len(_finish(measure).inputs)
+    alone = isinstance(measure.finish, Polynomials | ExactSum)
+    return 1 if alone else len(_finish(measure).inputs)
 
 
 def _finish(measure: Measure) -> CatalystScalar:

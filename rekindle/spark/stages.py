@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rekindle.calculus.exact_sums import ExactSum
 from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Call, Column, Literal, Scalar
 from rekindle.calculus.schema import Schema
@@ -168,7 +169,7 @@ class Lowering:
         ]
         for measure in stage.measures:
             finish = measure.finish
-            if isinstance(finish, Polynomials):
+            if isinstance(finish, Polynomials | ExactSum):
                 vector = self.catalyst.attribute(measure.name, measure.type)
                 attributes.append(vector)
                 outputs.append(Output(f"c{len(outputs)}", vector, measure.type))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from rekindle.calculus.bodies import Measures
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import Constant, Group, Node, Regroup
+from rekindle.circuit.nodes import Constant, Group, HalfJoin, Node, Regroup
 from rekindle.errors import RekindleError
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
@@ -35,7 +35,7 @@ class TooLargeError(RekindleError):
 
 @dataclass(frozen=True, slots=True)
 class NodeStep:
-    """What one node did in a step."""
+    """What one node did in a step: the rows that came to it, and those that it gave."""
 
     rows_in: int
     rows_out: int
@@ -59,6 +59,11 @@ class NodeStep:
             seconds=earlier.seconds + self.seconds,
             visits=earlier.visits + 1,
         )
+
+
+def driving(node: Node) -> tuple[str, ...]:
+    """The nodes whose changed rows a node goes through: a half join looks its other side up."""
+    return (node.change,) if isinstance(node, HalfJoin) else tuple(dict.fromkeys(node.inputs))
 
 
 @dataclass(slots=True)

@@ -8,6 +8,10 @@ To bring the rows of a key together no shuffle is needed either: tasks write wha
 sorted runs, and the tasks of a second job merge a range of keys from all of them, which binary
 search finds. Of 6,000,000 rows of TPC-H's lineitem this takes half the time of Spark's shuffle and
 the two conversions around it.
+
+What a task gives back are reports: the runs that it wrote, how many rows its kernel gave, and the
+files in which it left them if there are several readers (`passage.py`). Spark takes the result of
+each task once, however often it was attempted, so nothing is counted or read twice.
 """
 
 from __future__ import annotations
@@ -15,10 +19,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from rekindle.spark.passage import Passage, Passed, Readers
 from rekindle.traces.chunks import sorted_chunks
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import KeyRange, key_ranges
@@ -32,34 +37,65 @@ PartitionKernel = Callable[[KeyRange], Iterator[pa.Table]]
 Examination = Callable[[Iterator[pa.Table]], Iterator[pa.Table]]
 """Passes on the arranged tables of a run in their order; raises if one must not be written."""
 
-RUNS = pa.schema([("run", pa.string())])
-"""What a task that writes runs gives."""
+REPORTS = pa.schema([("run", pa.string()), ("part", pa.int32()), ("passed", pa.string())])
+"""What a task that writes files gives: a run, or what passed of a part, each as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Tables of one schema: what each of so many tasks, given by its number, makes."""
+    """Tables of one schema: what each of so many tasks, given by its number, makes.
 
-    task: Callable[[int], Iterator[pa.Table]]
+    Each table of the `source` is led through all `functions`.
+    """
+
+    source: Callable[[int], Iterator[pa.Table]]
     schema: pa.Schema
     count: int
+    functions: tuple[Callable[[pa.Table], pa.Table], ...] = ()
+    readers: Readers = Readers.ONE
+    """Who wants the tables of the source."""
 
     def map(self, function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> Tasks:
         """The tables through a function."""
-        task = self.task
-
-        def mapped(number: int) -> Iterator[pa.Table]:
-            for table in task(number):
-                if len(table):
-                    yield function(table)
-
-        return Tasks(mapped, schema, self.count)
+        return replace(self, schema=schema, functions=(*self.functions, function))
 
     def select(self, positions: Sequence[int]) -> Tasks:
         """Some of the columns."""
         names = [self.schema.names[i] for i in positions]
         schema = pa.schema([self.schema.field(i) for i in positions])
         return self.map(lambda table: table.select(names), schema)
+
+    def for_several(self) -> Tasks:
+        """The same for several readers: the first leaves what it reads for the others."""
+        return Tasks(self.tables, self.schema, self.count, readers=Readers.SEVERAL)
+
+    def tables(self, number: int, passage: Passage | None = None) -> Iterator[pa.Table]:
+        """What one task makes; the tables of its source go through a `passage`, if one is given."""
+        tables = self.source(number)
+        for table in tables if passage is None else passage.through(tables):
+            if len(table):
+                for function in self.functions:
+                    table = function(table)
+                yield table
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What the tasks of a job gave back: runs, and what passed of each part that was read."""
+
+    runs: tuple[Run, ...]
+    passed: tuple[Passed, ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[str | None, int | None, str | None]], parts: int) -> Reports:
+        """The reports that so many rows of `REPORTS` are."""
+        runs, passed = [], [Passed()] * parts
+        for run, part, text in rows:
+            if run is not None:
+                runs.append(Run.from_json(json.loads(run)))
+            if part is not None and text is not None:
+                passed[part] += Passed.from_json(json.loads(text))
+        return cls(tuple(runs), tuple(passed))
 
 
 def over_ranges(kernel: PartitionKernel, schema: pa.Schema, partitions: int) -> Tasks:
@@ -69,23 +105,46 @@ def over_ranges(kernel: PartitionKernel, schema: pa.Schema, partitions: int) -> 
 
 
 def sorting(parts: Sequence[Tasks], layout: TraceLayout, store: Store, prefix: str) -> Tasks:
-    """Tasks that write the tables of others as sorted runs and give the runs as text."""
-    work = [(part.task, number) for part in parts for number in range(part.count)]
+    """Tasks that write the tables of others as sorted runs."""
+    work = [(place, number) for place, part in enumerate(parts) for number in range(part.count)]
 
     def sort(number: int) -> Iterator[pa.Table]:
-        task, part = work[number]
-        return sorted_runs(task(part), layout, store, prefix)
+        place, task = work[number]
+        passage = _passage(parts[place].readers, store, prefix)
+        yield from sorted_runs(parts[place].tables(task, passage), layout, store, prefix)
+        yield reported(passage.passed, place)
 
-    return Tasks(sort, RUNS, len(work))
+    return Tasks(sort, REPORTS, len(work))
+
+
+def keeping(tasks: Tasks, store: Store, prefix: str) -> Tasks:
+    """Tasks that leave what others make as files, in no order, for whoever reads it next."""
+
+    def keep(number: int) -> Iterator[pa.Table]:
+        yield kept(tasks.tables(number), store, prefix)
+
+    return Tasks(keep, REPORTS, tasks.count)
+
+
+def kept(tables: Iterable[pa.Table], store: Store, prefix: str) -> pa.Table:
+    """The report on tables of which files were left."""
+    passage = _passage(Readers.SEVERAL, store, prefix)
+    for _ in passage.through(tables):
+        pass
+    return reported(passage.passed)
+
+
+def _passage(readers: Readers, store: Store, prefix: str) -> Passage:
+    return Passage(readers, store, numbered(f"{prefix}-passing"))
 
 
 def sorted_runs(
     tables: Iterable[pa.Table], layout: TraceLayout, store: Store, prefix: str
 ) -> Iterator[pa.Table]:
-    """The rows of a task as sorted runs of a bounded size, written and given as text."""
+    """The rows of a task as sorted runs of a bounded size, written and reported."""
     names = numbered(f"{prefix}-sorted")
     for chunk in sorted_chunks(tables, layout):
-        yield _as_text(store.write_run(chunk, names, Durability.DEFERRED))
+        yield _written(store.write_run(chunk, names, Durability.DEFERRED))
 
 
 def merging(
@@ -96,25 +155,25 @@ def merging(
     partitions: int,
     examine: Examination,
 ) -> Tasks:
-    """Tasks that write the sum of runs as one run, and give its pieces as text."""
+    """Tasks that write the sum of runs as one run, and report its pieces."""
     whole = Trace(layout, tuple(runs))
 
     def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
         names = numbered(prefix)
         for table in examine(TraceReader.of_trace(whole, store, key_range).scan_keys()):
-            yield _as_text(store.write_run(table, names))
+            yield _written(store.write_run(table, names))
         store.release(path for run in runs for path in run.paths)
 
-    return over_ranges(kernel, RUNS, partitions)
+    return over_ranges(kernel, REPORTS, partitions)
 
 
-def runs_of(texts: Iterable[str]) -> list[Run]:
-    """The runs that tasks gave."""
-    return [Run.from_json(json.loads(text)) for text in texts]
+def _written(run: Run) -> pa.Table:
+    return pa.table([[json.dumps(run.to_json())], [None], [None]], schema=REPORTS)
 
 
-def _as_text(run: Run) -> pa.Table:
-    return pa.table([[json.dumps(run.to_json())]], schema=RUNS)
+def reported(passed: Passed, part: int = 0) -> pa.Table:
+    """What passed of a part, as a report."""
+    return pa.table([[None], [part], [json.dumps(passed.to_json())]], schema=REPORTS)
 
 
 def numbered(prefix: str) -> Callable[[], str]:

@@ -34,11 +34,11 @@ _MASK = 2**_BITS - 1
 _HALF = 2 ** (_BITS - 1)
 _MANTISSA = 53
 _NAN, _PLUS_INFINITY, _MINUS_INFINITY = 0, 2, 4  # each with a carry place above it
-_FIRST = 8
-_LOWEST_EXPONENT = -72 * _BITS  # below the last bit of a product of two subnormals
+FIRST = 8
+LOWEST = -72 * _BITS  # below the last bit of a product of two subnormals
 PLACES = 168
-_HIGHEST_POWER = (PLACES - _FIRST - 4) * _BITS + _LOWEST_EXPONENT
-_LOWEST_POWER = _LOWEST_EXPONENT + 8 * _BITS
+_HIGHEST_POWER = (PLACES - FIRST - 4) * _BITS + LOWEST
+_LOWEST_POWER = LOWEST + 8 * _BITS
 _DENSE_LIMIT = 2**22
 _DIGITS_FOR_TWO_DOUBLES = 5
 _ALIGNED_DIGITS = 4
@@ -121,6 +121,12 @@ def of_doubles(x: Doubles, weights: Int64s) -> list[Terms]:
     return terms if finite.all() else [*terms, *_specials(x, weights)]
 
 
+def decomposed(x: Doubles) -> list[Terms]:
+    """Finite doubles, row by row."""
+    mantissa, exponent = _decompose(x)
+    return _placed(np.arange(len(x)), mantissa, exponent)
+
+
 def of_products(x: Doubles, y: Doubles, weights: Int64s) -> list[Terms]:
     """x * y * weight, row by row, from the partial products of 27-bit halves."""
     check_weights(weights)
@@ -169,9 +175,9 @@ def of_sums(x: Matrix, weights: Int64s, starts: Int64s) -> list[Terms]:
     width = x.shape[1]
     finite = np.isfinite(x)
     exponents = np.frexp(np.where(finite, x, 0.0))[1].astype(np.int64)
-    exponents[~finite | (x == 0.0)] = _LOWEST_EXPONENT
-    first = (exponents.max(axis=0) - _LOWEST_EXPONENT) // _BITS
-    unit = first * _BITS + _LOWEST_EXPONENT
+    exponents[~finite | (x == 0.0)] = LOWEST
+    first = (exponents.max(axis=0) - LOWEST) // _BITS
+    unit = first * _BITS + LOWEST
     fits = finite & (exponents - _MANTISSA >= unit - (_ALIGNED_DIGITS - 1) * _BITS)
     rest = np.ldexp(np.where(fits, x, 0.0), -unit.astype(np.int32))
     elements = np.arange(len(starts) * width)
@@ -182,7 +188,7 @@ def of_sums(x: Matrix, weights: Int64s, starts: Int64s) -> list[Terms]:
         product = digits.astype(np.int64) * weights[:, None]
         for offset, half in enumerate((product & _MASK, product >> _BITS)):
             added = np.add.reduceat(half, starts, axis=0).reshape(-1)
-            place = np.tile(_FIRST + first - turn + offset, len(starts))
+            place = np.tile(FIRST + first - turn + offset, len(starts))
             terms.append(Terms(elements, place, added & _MASK))
             terms.append(Terms(elements, place + 1, added >> _BITS))
     row, column = np.nonzero(~fits & (x != 0.0))
@@ -202,9 +208,9 @@ def scaled(terms: Terms, factor: Doubles, weight: int) -> list[Terms]:
     """
     mantissa, exponents = _decompose(factor)
     row, digit = terms.row, terms.digit
-    exponent = (terms.place - _FIRST) * _BITS + _LOWEST_EXPONENT + exponents[row]
-    if (exponent < _LOWEST_EXPONENT).any():
-        kept = exponent >= _LOWEST_EXPONENT
+    exponent = (terms.place - FIRST) * _BITS + LOWEST + exponents[row]
+    if (exponent < LOWEST).any():
+        kept = exponent >= LOWEST
         row, digit, exponent = row[kept], digit[kept], exponent[kept]
     weights = np.full(len(row), weight, dtype=np.int64)
     return _products(row, digit, mantissa[row], exponent, weights)
@@ -261,13 +267,13 @@ def nearest(column: Any) -> tuple[Doubles, Doubles]:
         for depth in range(min(_DIGITS_FOR_TWO_DOUBLES, int(lengths.max()))):
             entry = packed[np.where(lengths > depth, ends - 1 - depth, 0)]
             place = entry >> _BITS
-            numeric = (lengths > depth) & (place >= _FIRST)
+            numeric = (lengths > depth) & (place >= FIRST)
             digit = np.where(numeric, entry.astype(np.int32), 0).astype(np.float64)
             # Relative to the top digit, so that the top may stand above the range of doubles.
             head, error = _two_sum(head, np.ldexp(digit, _exponents((place - top) * _BITS)))
             rest += error
         head, rest = _two_sum(head, rest)
-        scale = _exponents((top - _FIRST) * _BITS + _LOWEST_EXPONENT)
+        scale = _exponents((top - FIRST) * _BITS + LOWEST)
         head, rest = np.ldexp(head, scale), np.ldexp(rest, scale)
     special = specials(column)
     if special is not None:
@@ -279,7 +285,7 @@ def nearest(column: Any) -> tuple[Doubles, Doubles]:
 def specials(column: Any) -> Doubles | None:
     """NaN, inf or -inf where a row's sum is one, 0.0 elsewhere; None when no row's is."""
     row, place, _ = entries(column)
-    mask = place < _FIRST
+    mask = place < FIRST
     if not mask.any():
         return None
     row, place = row[mask], place[mask]
@@ -362,8 +368,8 @@ def _weighted(row: Int64s, mantissa: Int64s, exponent: Int64s, weights: Int64s) 
 
 def _placed(row: Int64s, mantissa: Int64s, exponent: Int64s) -> list[Terms]:
     """mantissa * 2**exponent as three digits, for any int64 mantissa."""
-    position = exponent - _LOWEST_EXPONENT
-    place, shift = _FIRST + (position >> 5), position & 31
+    position = exponent - LOWEST
+    place, shift = FIRST + (position >> 5), position & 31
     low = (mantissa & _MASK) << shift
     high = ((mantissa >> _BITS) << shift) + (low >> _BITS)
     digits = (low & _MASK, high & _MASK, high >> _BITS)

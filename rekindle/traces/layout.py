@@ -17,6 +17,7 @@ import xxhash
 
 from rekindle.traces.arrays import IDENTITY, KEY, single_chunk
 from rekindle.traces.exact_double import ExactDouble
+from rekindle.traces.exact_product import ExactProduct
 from rekindle.traces.exact_vector import ExactVector
 from rekindle.traces.ring_values import RingValues
 from rekindle.traces.values import Columns, ValueColumns, Weight, WideInteger
@@ -106,6 +107,8 @@ def value_from_json(data: Mapping[str, Any]) -> ValueColumns:
             return WideInteger(data["name"], data["limbs"])
         case "exact_double":
             return ExactDouble(data["name"])
+        case "exact_product":
+            return ExactProduct(data["name"])
         case "exact_vector":
             return ExactVector(data["name"], data["width"])
         case "ring":

@@ -107,7 +107,7 @@ class OpenSegments:
             trusted = self._trusted.get(name) == segment.checksum
         data = map_file(segment)
         if not trusted:
-            _verify(segment, data.in_order)
+            verify(segment, data.in_order)
             _validate(segment, data.in_order)
         in_order = with_weights(pa.ipc.open_file(data.in_order).read_all())
         table = in_order
@@ -155,7 +155,8 @@ def _remember(
         names.popitem(last=False)
 
 
-def _verify(segment: Segment, data: Any) -> None:
+def verify(segment: Segment, data: Any) -> None:
+    """Raise unless the bytes of a file are those that were written."""
     found = xxhash.xxh3_64_hexdigest(data)
     if found != segment.checksum:
         raise CorruptionError(

@@ -77,9 +77,7 @@ class TraceReader:
         extra: Sequence[Any] = (),
     ) -> TraceReader:
         """A trace plus arranged tables in memory, such as a change not yet written."""
-        views = [
-            RunView.of_run(run, store, key_range, trace.layout) for run in trace.readable_runs
-        ]
+        views = [RunView.of_run(run, store, key_range, trace.layout) for run in trace.readable_runs]
         return cls(trace.layout, views, key_range).plus(extra)
 
     @classmethod

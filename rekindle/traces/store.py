@@ -40,7 +40,7 @@ from rekindle.traces.arrays import KEY, growth, integers
 from rekindle.traces.conditional import UncertainError, creator
 from rekindle.traces.faults import named_faults
 from rekindle.traces.links import files_within, refuse_links
-from rekindle.traces.opened import OPEN_SEGMENTS, Mapped, OpenSegment
+from rekindle.traces.opened import OPEN_SEGMENTS, Mapped, OpenSegment, verify
 from rekindle.traces.packed import packed
 from rekindle.traces.paging import advise_random
 from rekindle.traces.segment import Run, Segment
@@ -183,6 +183,23 @@ class Store:
                 for start, end in pairwise(cuts)
             )
         )
+
+    def write_rows(self, path: str, table: Any) -> Segment:
+        """Write a table of any columns, in no order, that need not survive a power failure."""
+        sinks: list[_HashingSink] = []
+
+        def stream(write: Callable[[Any], Any]) -> None:
+            sinks.append(_HashingSink(write))
+            _write_batches(pa.PythonFile(sinks[-1], mode="w"), table)
+
+        self._publish(path, stream, Durability.DEFERRED)
+        return Segment(path, len(table), 0, 0, sinks[-1].size, sinks[-1].checksum, 0)
+
+    def read_rows(self, segment: Segment) -> Any:
+        """The table that `write_rows` wrote, verified and mapped into memory."""
+        data = self._map(segment).in_order
+        verify(segment, data)
+        return pa.ipc.open_file(data).read_all()
 
     def open(self, segment: Segment) -> OpenSegment:
         """The segment's rows, mapped into memory; only after its bytes were verified once."""

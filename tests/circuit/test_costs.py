@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, Course, Part, parts
+from rekindle.circuit.nodes import HalfJoin
+from rekindle.runtime.stepping import fan_outs
+from rekindle.spark.step import NodeStep, Placement
 from tests.circuit.circuits import LARGE_ORDERS, ORDER_LINES, add_view, shop
 
 ROWS = 100_000
@@ -61,6 +64,20 @@ def test_what_joins_gave_before_counts() -> None:
     plain, many = (parts(circuit, change, stored, f) for f in ({}, fanouts))
     costs = [next(p for p in found if views["joined"] in p.nodes).follow for found in (plain, many)]
     assert costs[1] > 100 * costs[0]
+
+
+def test_a_join_that_gave_nothing_says_nothing() -> None:
+    """When a view is filled, one half of each join meets a side that is still empty."""
+    circuit, _, _ = _two_views()
+    first, second = (node.id for node in circuit.nodes.values() if isinstance(node, HalfJoin))
+    table = circuit.names["orders"]
+    steps = {
+        first: NodeStep(100, 0, 0.0, Placement.INLINE),
+        second: NodeStep(20, 1_000, 0.0, Placement.SPARK),
+        table: NodeStep(5, 5, 0.0, Placement.INLINE),
+        "join-dropped": NodeStep(5, 5, 0.0, Placement.INLINE),
+    }
+    assert fan_outs(circuit, steps) == {second: 50.0}
 
 
 def test_nothing_is_reached_by_nothing() -> None:

@@ -39,6 +39,18 @@ def test_a_benchmark_reports_samples_and_verdicts(run: Run, tmp_path: Path, name
         assert all(s["rows_read"] > 0 for line in report["series"] for s in line["samples"])
 
 
+def test_a_database_that_grows_old_is_measured(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "age.json"
+    found = run("bench", "age", "--rounds", 9, "--json", path)
+    assert found.exit_code == 0, found.output
+    facts = json.loads(path.read_text())["facts"]
+    assert len(facts["seconds"]) == len(facts["record_bytes"]) == 9
+    for point in facts["points"]:
+        assert 0 < point["needed_files"] <= point["data_files"]
+        assert point["needed_files"] <= point["bound"]
+        assert point["record_bytes"] > 0 and point["resident_bytes"] > point["private_bytes"] > 0
+
+
 def test_recursive_programs_are_measured(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "recursion.json"
     small = ["--rows", 1_000, "--rounds", 3, "--queries", "reachability"]

@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.errors import UntrustedError
+from rekindle.errors import HistoryError, UntrustedError
 from rekindle.runtime.database import Database
 from tests.compatibility.write import DATABASES, MODEL, PYTHON, VIEWS, contents, step
 
@@ -67,7 +67,13 @@ def test_a_database_opens_checks_and_steps(written: Written, spark: SparkSession
         if not written.runs_functions:
             for view in PYTHON:
                 db.drop_view(view)
+        timed = bool(db.commits().count())
+        if not timed:
+            with pytest.raises(HistoryError, match="is not known"):
+                db.table("totals", timestamp="2026-01-01")
         steps(db)
+        noted = [row["_epoch"] for row in db.commits().collect()]
+        assert max(noted) == db.epoch and (timed or min(noted) > expected["epoch"])
         for view in db.views:
             db.check(view)
         model = db.model(MODEL).coefficients()

@@ -276,7 +276,7 @@ def kept_rows(db: Database, view: str) -> list[Row]:
     """The rows of a view of numbers and texts as the engine has them, without a Spark job."""
     state = db._engine.state
     entry = state.entry(view)
-    tables = snapshot(state.traces[entry.node], (), db._engine.store, ALL_KEYS)
+    tables = snapshot(state.traces[entry.node], None, db._engine.store, ALL_KEYS)
     kept = (repeated(table, len(entry.schema)) for table in tables)
     return [tuple(row.values()) for table in kept for row in table.to_pylist()]
 

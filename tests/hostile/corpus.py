@@ -103,7 +103,7 @@ def _owner(record: Record, place: tuple[Any, ...]) -> tuple[str, ...]:
     if place[0] == "entries" and len(place) > 1:
         entry = record["entries"][place[1]]
         return (str(entry["part_of"] or entry["name"]), "t")
-    if place[0] in ("traces", "history") and len(place) > 1:
+    if place[0] in ("traces", "history", "older") and len(place) > 1:
         found = [e["part_of"] or e["name"] for e in record["entries"] if e["node"] == place[1]]
         return (*map(str, found), "t")
     return ("t",)

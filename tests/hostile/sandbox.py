@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.errors import RekindleError
+from rekindle.errors import RekindleError, StaleViewWarning
 from rekindle.runtime.database import Database
 from rekindle.traces.opened import OPEN_SEGMENTS
 from tests.hostile.corpus import PROPERTY, Case
@@ -139,7 +140,9 @@ class Sandbox:
         refused: list[str] = []
         escaped: list[str] = []
         worked = 0
-        with self._watch.watching():
+        with self._watch.watching(), warnings.catch_warnings():
+            # A view that cannot be followed is one of the good ends.
+            warnings.simplefilter("ignore", StaleViewWarning)
             for mode in ("write", "read") if case.writes else ("read",):
                 for step in self._steps(root, mode, case):
                     if isinstance(step, RekindleError):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import xxhash
 from pyspark.sql import SparkSession
@@ -13,7 +14,7 @@ from pyspark.sql import functions as F
 
 import rekindle
 from rekindle.algebra.groups import INTEGERS
-from rekindle.runtime import trust
+from rekindle.runtime import rolling, trust
 from rekindle.runtime.log import CommitLog
 from rekindle.traces.store import Store
 
@@ -33,8 +34,8 @@ class Pairs:
 
 
 def build(path: Path, spark: SparkSession) -> None:
-    """Make the database and forget that this process did."""
-    with rekindle.connect(str(path), spark) as db:
+    """Make the database, with recent and older changes, and forget that this process did."""
+    with patch.object(rolling, "RECENT", 1), rekindle.connect(str(path), spark) as db:
         db.sql("CREATE TABLE t (k INT, x INT, s VARCHAR(8))")
         db.sql("CREATE TABLE n (k INT, name STRING, PRIMARY KEY (k))")
         db.sql("INSERT INTO n VALUES (1, 'one'), (2, 'two')")

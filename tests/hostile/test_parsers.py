@@ -6,7 +6,7 @@ No Spark is started here.
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from rekindle.algebra.groups import INTEGERS, RATIONALS
 from rekindle.calculus import text as term_text
 from rekindle.errors import CorruptionError, RekindleError, UntrustedError
 from rekindle.frontends.spark_sql import persist
-from rekindle.runtime.log import CommitLog, _apply
+from rekindle.runtime.log import FORMAT, CommitLog, _apply
 from rekindle.runtime.state import State
 from rekindle.runtime.stored import is_data_path, read_record, refuse_unsound, sound
 from rekindle.shapes import ShapeError
@@ -45,7 +45,7 @@ SEGMENT = {
 }
 PAYLOAD = "AAAA"
 RECORD: dict[str, Any] = {
-    "format": 1,
+    "format": 2,
     "epoch": 3,
     "entries": [
         {
@@ -88,7 +88,17 @@ RECORD: dict[str, Any] = {
     },
     "dropped_traces": [],
     "history": {"table-t": [{"epoch": 2, "run": [SEGMENT]}]},
+    "moved": {},
+    "older": {
+        "table-t": {
+            "layout": {"values": [{"kind": "weight", "name": "_weight"}], "payload": PAYLOAD},
+            "runs": [[SEGMENT]],
+            "merges": [],
+        }
+    },
+    "times": {"recent": [[2, 1_000], [3, 2_000]], "older": None},
     "horizon": 0,
+    "retain": 1000,
 }
 
 anything = st.recursive(
@@ -103,10 +113,10 @@ anything = st.recursive(
 )
 
 
-def schema_text() -> str:
+def schema_text(*first: str) -> str:
     import base64
 
-    schema = pa.schema([("c0", pa.int32())])
+    schema = pa.schema([*((name, pa.int64()) for name in first), ("c0", pa.int32())])
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
@@ -114,13 +124,15 @@ def good_record() -> dict[str, Any]:
     record: dict[str, Any] = json.loads(json.dumps(RECORD))
     for trace in record["traces"].values():
         trace["layout"]["payload"] = schema_text()
+    for trace in record["older"].values():
+        trace["layout"]["payload"] = schema_text("_hash")
     return record
 
 
 def read(record: Any) -> State:
     """What the log does with a record."""
     body = json.dumps(record).encode()
-    found = read_record("log/x.record", body, 1)
+    found = read_record("log/x.record", body, FORMAT)
     with sound("log/x.record"):
         state = _apply(State(epoch=-1), found)
         refuse_unsound(state)
@@ -137,6 +149,63 @@ def places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 def test_a_good_record_is_read() -> None:
     assert sorted(read(good_record()).entries) == ["t", "v"]
+
+
+def _segment(**other: Any) -> dict[str, Any]:
+    return {**SEGMENT, **other}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("older", {"view-x": {"runs": [], "merges": []}}, "not there"),
+        ("older", {"table-t": {"runs": [0], "merges": []}}, "not there"),
+        ("moved", {"table-t": [2]}, "not there"),
+        ("times", {"recent": [[3, 5], [2, 6]], "older": None}, "not in order"),
+        ("times", {"recent": [[2, 5], [3, 5]], "older": None}, "not in order"),
+        ("times", {"recent": [[9, 5]], "older": None}, "was not committed"),
+        ("retain", 0, "not between"),
+        ("time", "now", "expected a whole number"),
+    ],
+)
+def test_a_history_that_makes_no_sense(field: str, value: Any, said: str) -> None:
+    with pytest.raises(CorruptionError) as caught:
+        read({**good_record(), field: value})
+    assert said in caught.value.detail
+
+
+@pytest.mark.parametrize("other", [{"high": 4}, {"low": -1}, {"path": "data/../x"}])
+def test_older_changes_have_committed_epochs(other: dict[str, Any]) -> None:
+    record = good_record()
+    record["older"]["table-t"]["runs"] = [[_segment(**other)]]
+    with pytest.raises(CorruptionError):
+        read(record)
+
+
+@pytest.mark.parametrize("columns", [(), ("_other",), ("_hash", "_hash2")])
+def test_older_changes_have_the_columns_of_the_contents(columns: tuple[str, ...]) -> None:
+    record = good_record()
+    record["older"]["table-t"]["layout"]["payload"] = schema_text(*columns)
+    with pytest.raises(CorruptionError, match="damaged") as caught:
+        read(record)
+    assert "does not have the columns" in caught.value.detail
+
+
+def test_a_place_in_a_trace_is_one_that_it_has() -> None:
+    before = read(good_record())
+    later = {**good_record(), "epoch": 4, "times": {"recent": [[4, 3_000]], "older": None}}
+    later |= {"entries": [], "history": {}, "moved": {"table-t": [2]}}
+    going_on = {"runs": [0], "merges": []}
+    for place, sound_ in ((0, True), (1, False)):
+        form = {**going_on, "runs": [place]}
+        body = {**later, "traces": {"table-t": form}, "older": {"table-t": going_on}}
+        with nullcontext() if sound_ else pytest.raises(CorruptionError):
+            found = read_record("log/x.record", json.dumps(body).encode(), FORMAT)
+            with sound("log/x.record"):
+                after = _apply(before, found)
+                refuse_unsound(after)
+            assert after.traces == before.traces
+            assert not after.history["table-t"].recent
 
 
 @settings(max_examples=400)
@@ -158,7 +227,7 @@ def test_a_record_with_anything_anywhere(data: st.DataObject) -> None:
 @given(st.binary(max_size=200) | anything.map(lambda v: json.dumps(v).encode()))
 def test_a_record_of_any_bytes(body: bytes) -> None:
     with pytest.raises(CorruptionError, match=r"log/x\.record"):
-        read_record("log/x.record", body, 1)
+        read_record("log/x.record", body, FORMAT)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +235,7 @@ def test_a_record_of_any_bytes(body: bytes) -> None:
 )
 def test_a_record_that_is_deep_or_long(body: bytes) -> None:
     with pytest.raises(CorruptionError):
-        read_record("log/x.record", body, 1)
+        read_record("log/x.record", body, FORMAT)
 
 
 def test_the_log_does_not_follow_a_record_of_another_epoch(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
-from math import inf
+from math import inf, nan
 from random import Random
 
 import numpy as np
@@ -31,6 +31,7 @@ from rekindle.algebra.groups import (
     total,
 )
 from rekindle.algebra.matrices import Matrix, MatrixRing
+from rekindle.algebra.real_products import Kind, RealProduct, RealProducts
 from rekindle.algebra.relations import RelationRing, Tuple
 from rekindle.algebra.tropical import Extended, MaxPlus, MinPlus
 from rekindle.algebra.zset import FiniteMap, ZSet
@@ -101,6 +102,31 @@ def test_matrices_are_a_ring(a: Matrix[int], b: Matrix[int], c: Matrix[int]) -> 
 
 def test_control_matrices_do_not_commute() -> None:
     counterexample(st.tuples(matrices, matrices), lambda ab: is_commutative(MATRICES.multiply, *ab))
+
+
+REAL_PRODUCTS = RealProducts()
+counts = st.tuples(*[small] * len(Kind))
+real_products = st.builds(RealProduct, fractions, counts)
+doubles = st.sampled_from((0.0, -0.0, 1.5, -2.0, inf, -inf, nan))
+
+
+@law
+@given(real_products, real_products, real_products)
+def test_real_products_are_a_commutative_ring(
+    a: RealProduct, b: RealProduct, c: RealProduct
+) -> None:
+    assert is_ring(REAL_PRODUCTS, a, b, c)
+    assert is_commutative(REAL_PRODUCTS.multiply, a, b)
+
+
+@law
+@given(st.lists(st.tuples(doubles, doubles), min_size=1, max_size=3))
+def test_a_sum_of_real_products_is_the_sum_of_the_doubles(rows: list[tuple[float, float]]) -> None:
+    """None of these products is rounded, so adding them up as doubles is the sum."""
+    ring = REAL_PRODUCTS
+    products = [ring.multiply(ring.of(x), ring.of(y)) for x, y in rows]
+    rounded, expected = total(ring, products).rounded, sum(x * y for x, y in rows)
+    assert rounded == expected or (rounded != rounded and expected != expected)
 
 
 COFACTORS = CofactorRing(2, RATIONALS)

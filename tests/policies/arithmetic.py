@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any, cast
 
+from rekindle.calculus.exact_sums import BITS, FACTORS, NUMBER, ROUNDED, WHOLE, ExactSum
 from rekindle.calculus.scalars import Call, Evaluable, Literal, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import AggregateFunction, Measure
@@ -76,6 +77,15 @@ class PythonArithmetic:
                 return Shape(_OPERATIONS[name], left, right)
         return None
 
+    def obstacle(self, scalar: Scalar) -> str:
+        return "it is no product, sum or difference"
+
+    def distributes(self, scalar: Scalar) -> bool:
+        return True
+
+    def total(self, name: str, summands: Sequence[tuple[int, Scalar]]) -> Measure | None:
+        return None
+
     def present(self, value: Scalar, schema: Schema) -> Scalar:
         absent = Call("is_null", (_evaluable(value),), "boolean")
         return Call("not", (absent,), "bigint")
@@ -118,3 +128,78 @@ class PythonArithmetic:
 
 
 PYTHON = PythonArithmetic()
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Payloads as one list of factors; NULL, which is zero, if one is."""
+
+    payloads: tuple[Evaluable, ...]
+    nullable = True
+    type = FACTORS
+
+    @property
+    def references(self) -> frozenset[int]:
+        return frozenset().union(*(payload.references for payload in self.payloads))
+
+    @property
+    def text(self) -> str:
+        return f"appended({', '.join(payload.text for payload in self.payloads)})"
+
+    def evaluate(self, row: Sequence[Any]) -> Any:
+        found: tuple[float, ...] = ()
+        for payload in self.payloads:
+            match payload.evaluate(row):
+                case None:
+                    return None
+                case float() as number:
+                    found += (NUMBER, number)
+                case int() as whole:
+                    found += (WHOLE, float(whole >> BITS), float(whole & (2**BITS - 1)))
+                case factors:
+                    found += factors
+        return found
+
+
+class ExactPythonArithmetic(PythonArithmetic):
+    """Doubles as lists of factors, everything else as it is."""
+
+    def distributes(self, scalar: Scalar) -> bool:
+        return scalar.type != "double"
+
+    def or_zero(self, value: Scalar, schema: Schema) -> Scalar:
+        return value if value.type == "double" else super().or_zero(value, schema)
+
+    def product(self, factors: Sequence[Scalar], schema: Schema) -> Scalar | None:
+        if any(factor.type in _OF_DOUBLES for factor in factors):
+            return Appended(tuple(map(_evaluable, factors)))
+        return super().product(factors, schema)
+
+    def widened(self, payload: Scalar, schema: Schema) -> Scalar:
+        if payload.type in _OF_DOUBLES:
+            return Appended((_evaluable(payload),))
+        return super().widened(payload, schema)
+
+    def partial_sum(self, name: str, payload: Scalar) -> Measure:
+        if payload.type in _OF_DOUBLES:
+            return exact_sum(name, [(1, payload)], FACTORS)
+        return super().partial_sum(name, payload)
+
+    def total(self, name: str, summands: Sequence[tuple[int, Scalar]]) -> Measure | None:
+        if all(summand.type in _OF_DOUBLES for _, summand in summands):
+            return exact_sum(name, summands, ROUNDED)
+        return None
+
+
+_OF_DOUBLES = ("double", FACTORS)
+
+
+def exact_sum(name: str, summands: Sequence[tuple[int, Scalar]], gives: str) -> Measure:
+    """The exact sum of payloads with signs."""
+    finish = ExactSum(tuple(sign for sign, _ in summands), gives)
+    arguments = tuple(summand for _, summand in summands)
+    function = AggregateFunction.EXACT_SUM
+    return Measure(name, function, arguments, gives, False, finish.text, finish)
+
+
+EXACT = ExactPythonArithmetic()

@@ -287,13 +287,6 @@ def test_more_leaves_than_can_be_followed_stay_as_they_are() -> None:
     assert "it joins 7 tables" in _reason(term)
 
 
-def test_a_sum_of_doubles_stays_as_it_is() -> None:
-    d = Source("d", Schema.of(x="int", value="double"))
-    pairs = Join(R, d, (Column(0, "int"),), (Column(0, "int"),))
-    total = Measure("v", AggregateFunction.SUM, (Column(4, "double"),), "double")
-    assert "would not cancel" in _reason(Aggregate(pairs, (), (total,)))
-
-
 def test_triggers_that_read_what_is_not_there_cannot_be_built() -> None:
     wrong = Source("before 0", R.schema)
     with pytest.raises(DefinitionError, match="trigger 0 cannot read 'before 0'"):

@@ -106,11 +106,13 @@ BOTH_READ = call("coalesce", RATE, PRICE)
         ),
         (
             Aggregate(BOTH, (), (total(BOTH_READ),)),
-            f"{BOTH_READ.text} reads 'orders' and 'lines' together",
+            f"{BOTH_READ.text} reads 'orders' and 'lines' together: "
+            "it is no product, sum or difference",
         ),
         (
             Aggregate(Map(BOTH, (("v", BOTH_READ),)), (), (total(Column(0, "int")),)),
-            f"{BOTH_READ.text} reads 'orders' and 'lines' together",
+            f"{BOTH_READ.text} reads 'orders' and 'lines' together: "
+            "it is no product, sum or difference",
         ),
         (
             Aggregate(Filter(BOTH, call("less", RATE, PRICE, type_="boolean")), (), (COUNT,)),

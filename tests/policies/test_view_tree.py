@@ -142,9 +142,16 @@ class AddsOnly(PythonArithmetic):
         return super().signed_sum([(1, summand) for _, summand in summands], schema)
 
 
-def _keyless(self: Builder, rows: BuiltRows, named: Named, key: Sequence[str]) -> BuiltRows:
+def _keyless(
+    self: Builder,
+    rows: BuiltRows,
+    named: Named,
+    key: Sequence[str],
+    merged: Scalar | None = None,
+) -> BuiltRows:
     """A view without variables as one row, also over no input."""
-    return AGGREGATED(self, rows, tuple(each for each in named if each[0] != "one"), key)
+    keyless = tuple(each for each in named if each[0] != "one")
+    return AGGREGATED(self, rows, keyless, key, merged)
 
 
 def _weightless(self: Builder, rows: BuiltRows, key: Sequence[str]) -> BuiltRows:

@@ -181,7 +181,7 @@ def check_work(
                     assert did.rows_out <= max(2, bound), f"{node} gave {did.rows_out} of {bound}"
             case HalfJoin():
                 # What leaves is there twice meanwhile: as it was stored, and as it changes.
-                stored = db._engine.state.traces[node.against].rows + did.rows_in
+                stored = db._engine.state.traces[node.against].rows + gave[node.against]
                 if before is not None:
                     stored += before[node.against].rows
                 assert did.rows_out <= did.rows_in * stored

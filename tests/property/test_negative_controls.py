@@ -125,9 +125,9 @@ def commit_drops_a_run(patch: pytest.MonkeyPatch) -> None:
 def commit_forgets_history(patch: pytest.MonkeyPatch) -> None:
     right = engine.Engine._commit
 
-    def wrong(self: Any, after: Any) -> None:
+    def wrong(self: Any, after: Any, *rest: Any) -> None:
         kept = {key: c for key, c in after.history.items() if not key.startswith("view-")}
-        right(self, replace(after, history=kept))
+        right(self, replace(after, history=kept), *rest)
 
     patch.setattr(engine.Engine, "_commit", wrong)
 

@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
+from rekindle.traces import links as links_module
 from rekindle.traces import store as store_module
 
 Image = dict[str, bytes]
@@ -89,6 +90,7 @@ class Disk:
 
         patch.setattr(store_module, "_resolve", watched)
         patch.setattr(store_module, "os", _System(self))
+        patch.setattr(links_module, "os", _System(self))
         patch.setattr(store_module, "open", self._open, raising=False)
 
     def run(self, action: Callable[[], Any], interfere: Interference | None = None) -> Any:
@@ -164,6 +166,12 @@ class _System:
     def unlink(self, path: str) -> None:
         self._disk.perform(Operation("remove", path), lambda: os.unlink(path))
 
+    def scandir(self, path: str) -> Iterator[os.DirEntry[str]]:
+        entries: Iterator[os.DirEntry[str]] = self._disk.perform(
+            Operation("list", path), lambda: os.scandir(path)
+        )
+        return entries
+
     def makedirs(self, path: str, mode: int = 0o777, exist_ok: bool = False) -> None:
         self._disk.perform(
             Operation("mkdir", path), lambda: os.makedirs(path, mode, exist_ok=exist_ok)
@@ -171,7 +179,7 @@ class _System:
 
 
 class _Filesystem(fs.LocalFileSystem):  # type: ignore[misc]
-    """Arrow's local filesystem with its removals and listings watched."""
+    """Arrow's local filesystem with its removals watched; listings go through `links`."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__()
@@ -181,14 +189,6 @@ class _Filesystem(fs.LocalFileSystem):  # type: ignore[misc]
         self._disk.perform(
             Operation("remove", path), lambda: fs.LocalFileSystem.delete_file(self, path)
         )
-
-    def get_file_info(self, wanted: Any) -> Any:
-        def effect() -> Any:
-            return fs.LocalFileSystem.get_file_info(self, wanted)
-
-        if not isinstance(wanted, fs.FileSelector):
-            return effect()
-        return self._disk.perform(Operation("list", wanted.base_dir), effect)
 
 
 # ---- replay --------------------------------------------------------------------------------------

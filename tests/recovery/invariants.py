@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Container
 from pathlib import Path
 
+from rekindle.runtime.changes import changed
 from rekindle.runtime.database import Database
+from rekindle.runtime.history import History
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.state import Entry, State, ViewEntry
 from rekindle.traces.opened import OPEN_SEGMENTS
@@ -37,23 +39,31 @@ def check_files(root: Path, timeline: Timeline, epochs: Container[int]) -> State
 
 def check_state(state: State, store: Store, timeline: Timeline) -> None:
     """All files are whole; contents and every retained change are what the model says."""
-    for trace in state.traces.values():
-        for segment in trace.segments:
-            store.open(segment)
+    for segment in state.segments:
+        store.open(segment)
     expected = timeline.contents(state.epoch)
     assert set(state.entries) == set(expected)
     for name, rows in expected.items():
         entry = state.entries[name]
         trace, width = state.traces[entry.node], len(entry.schema)
         assert bag(trace, store, width) == rows, f"contents of {name}"
-        found = {
-            change.epoch: bag(Trace(trace.layout, (change.run,)), store, width)
-            for change in state.history.get(entry.node, ())
-        }
+        found = changes(state, entry, store)
         for epoch in range(_first(state, entry), state.epoch + 1):
             change = timeline.change(name, epoch)
             assert found.pop(epoch, Counter()) == change, f"change of {name} at {epoch}"
         assert not found, f"changes of {name} outside its history"
+
+
+def changes(state: State, entry: Entry, store: Store) -> dict[int, Bag]:
+    """The retained change of a table or view at each epoch, recent or older."""
+    past = state.history.get(entry.node, History()).since(state.horizon)
+    found: dict[int, Bag] = {}
+    for rows, epochs in changed(past, state.traces[entry.node].layout, store):
+        columns = [rows.column(f"c{i}").to_pylist() for i in range(len(entry.schema))]
+        weights = rows.column("_weight").to_pylist()
+        for *row, weight, epoch in zip(*columns, weights, epochs.to_pylist(), strict=True):
+            found.setdefault(epoch, Counter())[tuple(row)] += weight
+    return found
 
 
 def _first(state: State, entry: Entry) -> int:

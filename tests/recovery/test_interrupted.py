@@ -18,10 +18,9 @@ import pytest
 from rekindle.runtime.state import State
 from rekindle.traces.opened import OPEN_SEGMENTS
 from rekindle.traces.store import Store
-from rekindle.traces.trace import Trace
 from tests.recovery.conftest import Opener
 from tests.recovery.disk import Disk, Interference, Operation
-from tests.recovery.invariants import bag, check_database, check_no_leak, load, traces
+from tests.recovery.invariants import changes, check_database, check_no_leak, load, traces
 from tests.recovery.workload import PERIOD, SETUP, Bag, Timeline, build, perform
 
 pytestmark = pytest.mark.usefixtures("tight")
@@ -68,11 +67,9 @@ def history(state: State, root: Path) -> dict[tuple[str, int], Bag]:
     """The change of every table and view at every epoch."""
     store = Store(str(root))
     return {
-        (name, change.epoch): bag(
-            Trace(state.traces[entry.node].layout, (change.run,)), store, len(entry.schema)
-        )
+        (name, epoch): change
         for name, entry in state.entries.items()
-        for change in state.history.get(entry.node, ())
+        for epoch, change in changes(state, entry, store).items()
     }
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rekindle.runtime import garbage, log
+from rekindle.runtime import garbage, log, rolling
 from rekindle.runtime.database import Database
 from rekindle.traces import trace
 
@@ -255,8 +255,11 @@ TIGHT = [
     (trace, "MINIMUM_FUEL", 16),
     (trace, "_SMALLEST_PIECE", 8),
     (trace, "_PIECES", 4),
+    (rolling, "RECENT", 3),
+    (rolling, "SHARE", 2),
+    (rolling, "TIMES", 4),
 ]
-"""Limits so low that small data has checkpoints, sweeps, levels and merges over many steps."""
+"""Limits so low that small data has checkpoints, sweeps, levels, merges and moved changes."""
 
 
 def tighten(set_attribute: Callable[[Any, str, int], object] = setattr) -> None:

@@ -7,10 +7,23 @@ from dataclasses import replace
 import pytest
 from hypothesis import find, given, settings
 
+from rekindle.calculus.derived import LEFT, RIGHT
 from rekindle.calculus.interpreter import Rows, evaluate
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Distinct, Join, Map, Negate, Source, Term, UnionAll
+from rekindle.calculus.terms import (
+    Answer,
+    Distinct,
+    Join,
+    Map,
+    Negate,
+    SemiJoin,
+    Source,
+    Term,
+    UnionAll,
+)
 from rekindle.errors import DefinitionError
+from rekindle.incremental.laws import expand_derived
+from rekindle.incremental.laws.lift import lift
 from rekindle.rewrite.analyses.positivity import is_positive
 from rekindle.rewrite.analyses.setness import is_set
 from rekindle.rewrite.pipeline import RULES, Rule, apply_everywhere, rewrite
@@ -108,3 +121,11 @@ def test_rules_that_never_rest_are_named() -> None:
     with pytest.raises(DefinitionError, match="do not come to an end") as caught:
         rewrite(R, (restless,))
     assert "restless" in caught.value.detail
+
+
+def test_a_definition_inside_itself_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    itself = SemiJoin(Source(LEFT, R.schema), Source(RIGHT, R.schema), (), Answer.MATCHED)
+    monkeypatch.setattr(expand_derived, "definition", lambda _: itself)
+    with pytest.raises(DefinitionError, match="do not come to an end on a circuit") as caught:
+        expand_derived.expand_derived(lift(SemiJoin(R, R, (), Answer.MATCHED)))
+    assert "SemiJoin" in caught.value.detail

@@ -33,6 +33,7 @@ class Name(enum.StrEnum):
     TPCH = "tpch"
     FIVM = "fivm"
     COMMITS = "commits"
+    AGE = "age"
 
 
 def bench(

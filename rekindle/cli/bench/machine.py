@@ -43,6 +43,12 @@ def private_bytes() -> int:
     return int(found.split()[0]) * 1024 if found else 0
 
 
+def resident_bytes() -> int:
+    """Memory of this process, mapped files too."""
+    found = _line("/proc/self/status", "VmRSS")
+    return int(found.split()[0]) * 1024 if found else 0
+
+
 class MemoryWatch:
     """Samples the private memory of this process while a block runs."""
 

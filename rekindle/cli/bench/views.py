@@ -108,7 +108,7 @@ def _filled(harness: Harness, name: str, queries: list[str]) -> tuple[Database, 
 
 
 def _last_names(db: Database, count: int) -> list[str]:
-    return db.views[: -min(count, len(db.views) - REACHED) - 1 : -1]
+    return [*db.views[: -min(count, len(db.views) - REACHED) - 1 : -1]]
 
 
 def _visited(db: Database) -> int:

@@ -88,15 +88,17 @@ class Leaves:
 
     def add(self, name: str, schema: StructType) -> None:
         """Make `name` known, with no rows."""
-        session = self._catalyst.session
-        spark_context = self._catalyst.spark.sparkContext
-        rdd = spark_context._jsc.emptyRDD().rdd()
-        frame = session.internalCreateDataFrame(rdd, session.parseDataType(schema.json()), False)
-        leaf, number = frame.queryExecution().analyzed(), rdd.id()
+        leaf, number = self.opaque(self._catalyst.session.parseDataType(schema.json()))
         with self._lock:
             self._schemas[name] = schema
             self._frames = {**self._frames, name: leaf}
             self._own = {**self._own, number: name}
+
+    def opaque(self, schema: JavaObject) -> tuple[JavaObject, int]:
+        """A leaf of no rows with the columns of a Java schema, and the number it is known by."""
+        rdd = self._catalyst.spark.sparkContext._jsc.emptyRDD().rdd()
+        frame = self._catalyst.session.internalCreateDataFrame(rdd, schema, False)
+        return frame.queryExecution().analyzed(), rdd.id()
 
     def schema(self, name: str) -> StructType:
         return self._schemas[name]
@@ -119,12 +121,17 @@ class Leaves:
                 self._given.popitem(last=False)
 
     def name_of(self, leaf: JavaObject) -> str | None:
-        number = leaf.rdd().id()
+        number = leaf_number(leaf)
         return self._own.get(number) or self._given.get(number)
 
     @property
     def plans(self) -> Mapping[str, JavaObject]:
         return self._frames
+
+
+def leaf_number(leaf: JavaObject) -> int:
+    """The number by which a leaf is known again, whatever its columns are called then."""
+    return int(leaf.rdd().id())
 
 
 def parse(catalyst: Catalyst, text: str) -> JavaObject:

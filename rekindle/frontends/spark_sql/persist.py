@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from rekindle.calculus.exact_sums import FACTORS, ROUNDED, ExactSum
 from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.schema import Field, Schema
@@ -42,6 +43,7 @@ from rekindle.shapes import (
     ShapeError,
     list_of,
     number,
+    one_of,
     optional,
     read_json,
     record,
@@ -89,6 +91,8 @@ def dump(catalyst: Catalyst, value: object) -> str:
         return json.dumps({"relation": base64.b64encode(value.data).decode()})
     if isinstance(value, Polynomials):
         return json.dumps({"polynomials": value.monomials})
+    if isinstance(value, ExactSum):
+        return json.dumps({"exact sum": {"signs": value.signs, "gives": value.gives}})
     for name, form in _FORMS.items():
         if type(value) is form.kind:
             return _dump(catalyst, name, form, value)
@@ -104,6 +108,8 @@ def load(stored: str, read: Reader) -> object:
         return Polynomials(
             tuple(tuple((i, element) for i, element in each) for each in data["polynomials"])
         )
+    if "exact sum" in data:
+        return ExactSum(tuple(data["exact sum"]["signs"]), data["exact sum"]["gives"])
     form = _FORMS[data["form"]]
     objects = read(decoded(data["java"]))
     if len(objects) != len(form.single) + sum(data["lengths"]):
@@ -163,6 +169,9 @@ def _part(value: Any, place: str) -> None:
     elif "polynomials" in value:
         factor = row_of(_POSITION, optional(_POSITION))
         record(polynomials=list_of(list_of(factor)))(value, place)
+    elif "exact sum" in value:
+        shape = record(signs=list_of(whole(-1, 1)), gives=one_of(FACTORS, ROUNDED))
+        record(**{"exact sum": shape})(value, place)
     else:
         name = value.get("form")
         if not isinstance(name, str) or name not in _FORMS:

@@ -9,6 +9,7 @@ Scalars stay Catalyst's (`scalars.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -28,9 +29,9 @@ from rekindle.calculus.terms import (
     sources,
 )
 from rekindle.calculus.walks import fold, visited
-from rekindle.errors import UndeterminedError, UnsupportedError
+from rekindle.errors import ROUNDS, UndeterminedError, UnsupportedError, restless
 from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
-from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.frontends.spark_sql.analyse import Leaves, leaf_number
 from rekindle.frontends.spark_sql.classes import classes_of
 from rekindle.frontends.spark_sql.collations import without_collations
 from rekindle.frontends.spark_sql.encoded import encoded_column
@@ -101,6 +102,19 @@ _SCOPES = ("UnionLoop", "WithCTE")
 """What is below these is translated when they have said what its names are."""
 
 
+def prepared(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    """An optimised plan as it is translated."""
+    return raised(catalyst, with_joined_subqueries(catalyst, plan))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The term that a leaf stands for, and which of the leaf's columns it has."""
+
+    term: Term
+    positions: tuple[int, ...]
+
+
 class Translator:
     """Translates the plans of one session."""
 
@@ -112,6 +126,8 @@ class Translator:
         self.recursive: frozenset[str] = frozenset()
         self.numbered: set[int] = set()
         """The columns by which Catalyst tells the copies of a row apart, as expression ids."""
+        self.shared: dict[int, Shared] = {}
+        """The parts of the query that leaves stand for, by the numbers of these."""
         self._landed: dict[int, Translated] = {}
         self._walked: dict[int, JavaObject] = {}
 
@@ -120,10 +136,18 @@ class Translator:
 
         `recursive` names what the query is to define by recursion, if it is a part of one.
         """
-        self.definitions, self.loops = {}, {}
-        self._landed, self._walked, self.numbered = {}, {}, set()
+        self.begin(recursive)
+        return self.translate_prepared(prepared(self.catalyst, plan))
+
+    def begin(self, recursive: Iterable[str] = ()) -> None:
+        """Forget the query before."""
+        self.definitions, self.loops, self.shared = {}, {}, {}
         self.recursive = frozenset(recursive)
-        return self.translate(raised(self.catalyst, with_joined_subqueries(self.catalyst, plan)))
+
+    def translate_prepared(self, plan: JavaObject) -> Translated:
+        """The term of a part of the query, or of its whole."""
+        self._landed, self._walked, self.numbered = {}, {}, set()
+        return self.translate(plan)
 
     def translate(self, plan: JavaObject) -> Translated:
         """The term that denotes what the plan computes.
@@ -155,8 +179,8 @@ class Translator:
     def _translate(self, plan: JavaObject) -> Translated:
         if _is_constant(plan) and plan.deterministic():
             return _constant(self, plan)
-        rewritten = without_scalar_subqueries(self.catalyst, plan)
-        if rewritten is not None:
+        rewritten = self._rewritten(plan)
+        if rewritten is not plan:
             return self.translate(rewritten)
         kind = simple_name(plan)
         rule = TRANSLATIONS.get(kind)
@@ -165,6 +189,15 @@ class Translator:
         if rule is None:
             raise unsupported(WORDS.get(kind, f"the operator {kind}"), plan)
         return rule(self, plan)
+
+    def _rewritten(self, plan: JavaObject) -> JavaObject:
+        """The plan with no scalar subquery left at its root."""
+        for _ in range(ROUNDS):
+            rewritten = without_scalar_subqueries(self.catalyst, plan)
+            if rewritten is None:
+                return plan
+            plan = rewritten
+        raise restless("a plan", without_scalar_subqueries.__name__)
 
     def scalar(self, expression: JavaObject, inputs: Sequence[JavaObject]) -> Scalar:
         """The scalar of an expression; a plain column is a `Column`, which rewrites can see."""
@@ -225,6 +258,10 @@ def _shown(expression: JavaObject) -> str:
 
 
 def _source(translator: Translator, plan: JavaObject) -> Translated:
+    shared = translator.shared.get(leaf_number(plan)) if translator.shared else None
+    if shared is not None:
+        columns = items(plan.output())
+        return Translated(shared.term, tuple(columns[i] for i in shared.positions))
     name = translator.leaves.name_of(plan)
     if name is None:
         raise _foreign(plan)

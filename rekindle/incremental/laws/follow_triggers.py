@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from rekindle.calculus.terms import Aggregate, Linearity, Reading, Source, Term, Triggered, read_by
+from rekindle.calculus.walks import fold
 from rekindle.incremental.stream import Apply, Delay, Incremental, Integrate, Stream, Update
 from rekindle.incremental.traversal import transform
 
@@ -36,14 +37,17 @@ def _follow(node: Stream) -> Stream:
 
 
 def _stream(term: Term, changes: Sequence[Stream], given: Sequence[Stream]) -> Stream:
-    match term:
-        case Source():
-            return _read(term, changes, given)
-        case Aggregate():
-            change = _stream(term.child, changes, given)
-            return Update(term, Delay(Integrate(change)), change)
-        case _:
-            return Apply(term, tuple(_stream(child, changes, given) for child in term.children))
+    def step(node: Term, inputs: tuple[Stream, ...]) -> Stream:
+        match node:
+            case Source():
+                return _read(node, changes, given)
+            case Aggregate():
+                (change,) = inputs
+                return Update(node, Delay(Integrate(change)), change)
+            case _:
+                return Apply(node, inputs)
+
+    return fold(term, lambda node: node.children, step)
 
 
 def _read(source: Source, changes: Sequence[Stream], given: Sequence[Stream]) -> Stream:

@@ -2,11 +2,12 @@
 
 The calculus treats scalars as opaque, so whoever evaluates them (Spark, or Python in tests) says
 how a value is taken apart (`shape`) and how payloads are multiplied and added. Payloads are
-columns of numbers that are never NULL inside a tree.
+columns of numbers that are never NULL inside a tree, but for doubles, of which NULL is zero.
 
 Types are the implementation's: a partial sum must hold what any sub-join can sum up to, which may
 exceed the result's own type. Integers are summed as bigint or decimal(38,0), decimals as
-decimal(38,s) of their own scale, doubles as doubles. `finished` returns to the measure's type.
+decimal(38,s) of their own scale, doubles exactly, as lists of digits (`calculus.exact_sums`).
+`finished` returns to the measure's type.
 """
 
 from __future__ import annotations
@@ -50,11 +51,20 @@ class Arithmetic(Protocol):
         distribute: where it may round, or wrap around instead of failing, the answer is None.
         """
 
+    def obstacle(self, scalar: Scalar) -> str:
+        """Why `shape` takes a scalar for a whole."""
+
+    def distributes(self, scalar: Scalar) -> bool:
+        """Whether a product is what its parts give where one factor is a sum.
+
+        One of doubles is not: (2 − 1)·∞ is ∞, and 2·∞ − 1·∞ is NaN.
+        """
+
     def present(self, value: Scalar, schema: Schema) -> Scalar:
         """1 where the value is not NULL, else 0: a whole number, never NULL."""
 
     def or_zero(self, value: Scalar, schema: Schema) -> Scalar:
-        """The value, or the zero of its type where it is NULL; never NULL."""
+        """The value as a payload, zero where it is NULL."""
 
     def product(self, factors: Sequence[Scalar], schema: Schema) -> Scalar | None:
         """The product of two or more payloads, or None if its type cannot hold it exactly."""
@@ -67,6 +77,12 @@ class Arithmetic(Protocol):
 
     def partial_sum(self, name: str, payload: Scalar) -> Measure:
         """The linear measure that sums a payload and gives a payload; NULL only over no rows."""
+
+    def total(self, name: str, summands: Sequence[tuple[int, Scalar]]) -> Measure | None:
+        """The linear measure that sums payloads with signs to a number that is rounded once.
+
+        None where sums of payloads are numbers already.
+        """
 
     def row_count(self, name: str) -> Measure:
         """The linear measure that counts rows, each as often as its weight says."""

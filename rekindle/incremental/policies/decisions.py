@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rekindle.calculus.terms import Aggregate, Fix, Term, with_children
+from rekindle.calculus.terms import Aggregate, Fix, Term, over
+from rekindle.calculus.walks import fold
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.deltas import Deltas
 from rekindle.incremental.policies.joins import Fused, JoinQuery, Refusal, recognise_around
@@ -78,12 +79,8 @@ def apply_policy(term: Term, arithmetic: Arithmetic, build: Build) -> Factorised
     """
     decisions: list[Decision] = []
 
-    def visit(node: Term) -> Term:
-        if isinstance(node, Fix) or not node.children:
-            return node
-        children = tuple(map(visit, node.children))
-        same = all(a is b for a, b in zip(children, node.children, strict=True))
-        rebuilt = node if same else with_children(node, children)
+    def visit(node: Term, children: tuple[Term, ...]) -> Term:
+        rebuilt = node if isinstance(node, Fix) else over(node, children)
         if not isinstance(rebuilt, Aggregate):
             return rebuilt
         query = recognise_around(rebuilt, arithmetic)
@@ -95,5 +92,5 @@ def apply_policy(term: Term, arithmetic: Arithmetic, build: Build) -> Factorised
         decisions.append(Decision(node.schema.names, outcome.follows, query.fused))
         return outcome.term
 
-    result = visit(term)
+    result = fold(term, lambda node: () if isinstance(node, Fix) else node.children, visit)
     return Factorised(result, tuple(decisions))

@@ -18,6 +18,7 @@ What a step adds reaches the view as rows of a *feed*: an input that is summed u
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -32,8 +33,9 @@ from rekindle.calculus.terms import (
     Source,
     Term,
     Values,
-    with_children,
+    replaced,
 )
+from rekindle.calculus.walks import fold, visited
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.hypergraph import Hypergraph
 from rekindle.incremental.policies.joins import JoinQuery, Refusal, recognise
@@ -196,25 +198,18 @@ def _is_linear(query: JoinQuery, names: tuple[str, str]) -> bool:
 
 
 def _source(term: Term, table: str) -> Source:
-    if isinstance(term, Source):
-        return term
-    return next(_source(child, table) for child in term.children if table in _occurrences(child))
+    within = visited(term, lambda node: node.children)
+    return next(node for node in within if isinstance(node, Source) and node.name == table)
 
 
 def _replaced(term: Term, old: Term, new: Term) -> Term:
-    if term is old:
-        return new
-    if not term.children:
-        return term
-    return with_children(term, tuple(_replaced(child, old, new) for child in term.children))
+    return replaced(term, lambda node: new if node is old else None)
 
 
 def _occurrences(term: Term) -> Mapping[str, int]:
     """How often each source is read."""
-    if isinstance(term, Source):
-        return {term.name: 1}
-    found: dict[str, int] = {}
-    for child in term.children:
-        for name, count in _occurrences(child).items():
-            found[name] = found.get(name, 0) + count
-    return found
+
+    def count(node: Term, below: tuple[Counter[str], ...]) -> Counter[str]:
+        return Counter([node.name]) if isinstance(node, Source) else sum(below, Counter())
+
+    return fold(term, lambda node: node.children, count)

@@ -11,8 +11,9 @@ each key, with a count and sums for columns, and so have the rows of its deltas,
 stands for as many rows of the join as its count says (`merged` of `terms.Aggregate`). They are not
 the change of the join as a collection, but of its sums.
 
-Sums of floating point numbers are refused. A row is added by products with what was there when it
-came, and taken back by products with what is there when it goes. Only exact numbers cancel then.
+A row is added by products with what was there when it came, and taken back by products with what is
+there when it goes. Only exact numbers cancel then, so sums of doubles are kept as exact ones and
+rounded where they leave the root (`calculus.exact_sums`).
 """
 
 from __future__ import annotations
@@ -47,8 +48,6 @@ from rekindle.incremental.policies.payloads import (
 from rekindle.incremental.policies.variables import ONE
 from rekindle.incremental.policies.view_tree import result_term
 
-_ROUNDED = ("float", "double")
-
 
 def follow_deltas(term: Term, arithmetic: Arithmetic) -> Factorised:
     """An equal term of the same schema, in which every join query is kept by triggers."""
@@ -73,7 +72,7 @@ def triggered(
     try:
         return Built(_Compiler(query, arithmetic).term(aggregate, deltas), deltas)
     except InexactError as error:
-        return Refusal(f"a product of payloads of the types {error} may be rounded")
+        return Refusal(str(error))
 
 
 def _refusal(query: JoinQuery) -> Refusal | None:
@@ -82,13 +81,6 @@ def _refusal(query: JoinQuery) -> Refusal | None:
             f"it joins {len(query.leaves)} tables, and deltas of deltas are followed for "
             f"{MAXIMUM_LEAVES} at most"
         )
-    for leaf in query.leaves:
-        for factor in leaf.term.schema.fields[len(leaf.variables) :]:
-            if factor.type in _ROUNDED:
-                return Refusal(
-                    f"a sum over '{leaf.name}' is of the type {factor.type}: what is added and "
-                    "taken back in different pieces would not cancel"
-                )
     return None
 
 
@@ -113,7 +105,7 @@ class _Compiler:
             self._keep(maintained)
         summed = self._summed(top)
         named = tuple(summed.named(top.part.key))
-        root = self._builder.aggregated(summed, named, top.part.key, _merged(summed))
+        root = self._builder.totalled(summed, named, top.part.key, _merged(summed))
         self._add(result_term(self._query, root, self._arithmetic))
         leaves = tuple(leaf.term for leaf in self._query.leaves)
         return Triggered(meaning, leaves, tuple(self._triggers))

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rekindle.calculus.exact_sums import MOST_FACTORS
 from rekindle.calculus.scalars import Literal
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import (
@@ -45,6 +46,7 @@ from rekindle.calculus.terms import (
     Values,
     sources,
 )
+from rekindle.calculus.walks import fold, visited
 from rekindle.incremental.policies.arithmetic import Arithmetic, Operation
 from rekindle.incremental.policies.factors import Component, Factors, Leaf
 from rekindle.incremental.policies.hypergraph import Hypergraph, Relation
@@ -61,6 +63,9 @@ from rekindle.rewrite.analyses.positivity import is_positive
 
 MAXIMUM_PRODUCTS = 16
 """Products that one measure may be expanded to; each is a column of every view above its leaves."""
+
+MAXIMUM_JOINED = 64
+"""Leaves that a join may have to be taken apart."""
 
 FUNCTIONS = (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVERAGE)
 
@@ -216,6 +221,7 @@ class _Recogniser:
         self._fused: list[tuple[int, _RefusedError]] = []
 
     def query(self, term: Aggregate) -> JoinQuery:
+        _refuse_many(term.child)
         layout = self._flatten(term.child)
         if len(self._leaves.terms) < 2:
             if self._fused:
@@ -243,6 +249,7 @@ class _Recogniser:
         return JoinQuery(factors.leaves(), variables, measures, term.schema, fused)
 
     def rows(self, term: Term) -> RowQuery:
+        _refuse_many(term)
         layout = self._flatten(term)
         for part in self._leaves.terms:
             if _has_outer_join(part):
@@ -396,6 +403,7 @@ class _Recogniser:
         match self._parts(value):
             case (Operation.PRODUCT, left, right):
                 ours, theirs = self._products(left), self._products(right)
+                self._check_product(value, max(len(ours), len(theirs)))
                 found = [(a * b, (*x, *y)) for a, x in ours for b, y in theirs]
             case (Operation.SUM, left, right):
                 found = self._products(left) + self._products(right)
@@ -403,10 +411,29 @@ class _Recogniser:
                 negated = [(-sign, factors) for sign, factors in self._products(right)]
                 found = self._products(left) + negated
             case _:
-                raise _RefusedError(f"{shown(value)} reads {self._listed(read)} together")
+                raise _RefusedError(
+                    f"{shown(value)} reads {self._listed(read)} together{self._because(value)}"
+                )
         if len(found) > MAXIMUM_PRODUCTS:
             raise _RefusedError(f"{shown(value)} is a sum of more than {MAXIMUM_PRODUCTS} products")
+        if any(len(factors) > MOST_FACTORS for _, factors in found):
+            raise _RefusedError(f"{shown(value)} is a product of more than {MOST_FACTORS} factors")
         return found
+
+    def _check_product(self, value: Value, summands: int) -> None:
+        if summands == 1 or isinstance(value, Place):
+            return
+        if not self._arithmetic.distributes(value.scalar):
+            raise _RefusedError(
+                f"{shown(value)} multiplies a sum over {self._listed(leaves_of(value))} of the "
+                f"type {value.scalar.type}, and one by one its summands would give another "
+                "result where a factor is infinite"
+            )
+
+    def _because(self, value: Value) -> str:
+        if isinstance(value, Place):
+            return ""
+        return f": {self._arithmetic.obstacle(value.scalar)}"
 
     def _measure(
         self, measure: Measure, arguments: Sequence[list[_Product]], factors: Factors
@@ -420,7 +447,7 @@ class _Recogniser:
                 others = tuple(place for place in present if place not in multiplied)
                 sums.append((sign, factors.component(multiplied, others)))
         if factors.inexact is not None:
-            raise _RefusedError(factors.inexact)
+            raise _RefusedError(f"in '{measure.name}' {factors.inexact}")
         return Parts(measure, count, tuple(sums))
 
 
@@ -462,8 +489,19 @@ def _why_alone(leaf: Term) -> str:
     return "it joins nothing"
 
 
+def _refuse_many(term: Term) -> None:
+    """Refuse a join of more leaves than any policy orders: a graph may have 2ⁿ of them."""
+
+    def inside(node: Term) -> tuple[Term, ...]:
+        return node.children if isinstance(node, Join | Map | Filter) else ()
+
+    leaves: int = fold(term, inside, lambda _, below: min(sum(below) or 1, MAXIMUM_JOINED + 1))
+    if leaves > MAXIMUM_JOINED:
+        raise _RefusedError(f"it joins more than {MAXIMUM_JOINED} tables")
+
+
 def _has_outer_join(term: Term) -> bool:
-    return isinstance(term, OuterJoin) or any(map(_has_outer_join, term.children))
+    return any(isinstance(node, OuterJoin) for node in visited(term, lambda node: node.children))
 
 
 def _joins(term: Map | Filter) -> bool:

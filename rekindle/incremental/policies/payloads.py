@@ -12,7 +12,8 @@ the result. So all views but the root group by a constant instead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.terms import Aggregate, Map, Measure, Term
@@ -27,15 +28,23 @@ COUNT: Component = frozenset()
 """The component without a factor."""
 
 
+Sums: TypeAlias = tuple[tuple[int, Component], ...]
+"""The signed products of a measure."""
+
+
 class InexactError(Exception):
     """A product of payloads that no type can hold; the caller turns it into a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows(VariableRows):
-    """A term whose columns hold variables and payloads; a payload at None is the row's weight."""
+    """A term whose columns hold variables and payloads; a payload at None is the row's weight.
+
+    At the root, `totals` are the sums of measures that are numbers only when they are added up.
+    """
 
     payloads: Mapping[Component, int | None]
+    totals: Mapping[Sums, int] = field(default_factory=dict)
 
 
 class Builder:
@@ -53,7 +62,7 @@ class Builder:
     def root(self, tree: View) -> Rows:
         """The result's variables and its components as columns, also over no input."""
         rows = self._joined(tree)
-        return self.aggregated(rows, rows.named(tree.key), tree.key)
+        return self.totalled(rows, rows.named(tree.key), tree.key)
 
     def _rows(self, tree: Tree) -> Rows:
         if isinstance(tree, Relation):
@@ -106,17 +115,30 @@ class Builder:
             name = payload_name(component, len(payloads))
             payloads[component] = len(outputs) if factors else None
             if factors:
-                outputs.append((name, self._product(factors, joined)))
+                outputs.append((name, self._product(factors, joined, component)))
         term = Map(joined, tuple(outputs) or (ONE,))
         return Rows(term, left.leaves | right.leaves, variables, payloads)
 
-    def _product(self, factors: Sequence[Column], rows: Term) -> Scalar:
+    def _product(self, factors: Sequence[Column], rows: Term, component: Component) -> Scalar:
         if len(factors) == 1:
             return factors[0]
         product = self._arithmetic.product(factors, rows.schema)
         if product is None:
-            raise InexactError(" and ".join(factor.type for factor in factors))
+            types = " and ".join(factor.type for factor in factors)
+            raise InexactError(
+                f"{self._users(component)} needs a product of sums of the types {types}, "
+                "which may be rounded"
+            )
         return product
+
+    def _users(self, component: Component) -> str:
+        """The measures of which a product, or a part of it, is one."""
+        names = [
+            f"'{parts.measure.name}'"
+            for parts in self._query.measures
+            if any(component <= each for each in parts.components)
+        ]
+        return " and ".join(names)
 
     def projected(self, rows: Rows, key: Sequence[str]) -> Rows:
         """Variables summed out by leaving them out: weights of rows that become equal add up."""
@@ -145,6 +167,40 @@ class Builder:
             )
         term = Aggregate(rows.term, named, tuple(measures), merged)
         return Rows(term, rows.leaves, {name: i for i, name in enumerate(key)}, payloads)
+
+    def totalled(
+        self,
+        rows: Rows,
+        named: tuple[tuple[str, Scalar], ...],
+        key: Sequence[str],
+        merged: Scalar | None = None,
+    ) -> Rows:
+        """The rows of the root grouped by its key, each measure's sums as numbers."""
+        totals = self._totals(rows)
+        left = dict.fromkeys(
+            component
+            for parts in self._query.measures
+            for component in (parts.components if parts.sums not in totals else (parts.count,))
+        )
+        payloads = {c: place for c, place in rows.payloads.items() if c in left or c == COUNT}
+        found = self.aggregated(replace(rows, payloads=payloads), named, key, merged)
+        assert isinstance(found.term, Aggregate)
+        start = len(found.term.schema)
+        term = replace(found.term, measures=(*found.term.measures, *totals.values()))
+        return replace(found, term=term, totals={sums: start + i for i, sums in enumerate(totals)})
+
+    def _totals(self, rows: Rows) -> dict[Sums, Measure]:
+        """The sums that are made at once with all of their products."""
+        totals: dict[Sums, Measure] = {}
+        for parts in self._query.measures:
+            places = [(sign, rows.payloads[component]) for sign, component in parts.sums]
+            summands = [(s, rows.column(place)) for s, place in places if place is not None]
+            if len(summands) < len(places) or not summands or parts.sums in totals:
+                continue
+            measure = self._arithmetic.total(f"total{len(totals)}", summands)
+            if measure is not None:
+                totals[parts.sums] = measure
+        return totals
 
 
 def _within(component: Component, leaves: frozenset[int]) -> Component:

@@ -54,7 +54,7 @@ def tree_term(query: JoinQuery, tree: View, arithmetic: Arithmetic) -> Term | Re
     try:
         root = Builder(query, arithmetic).root(tree)
     except InexactError as error:
-        return Refusal(f"a product of payloads of the types {error} may be rounded")
+        return Refusal(str(error))
     return result_term(query, root, arithmetic)
 
 
@@ -86,6 +86,9 @@ def _result(parts: Parts, root: Rows, arithmetic: Arithmetic) -> Scalar:
         return root.column(place)
 
     values: list[Scalar] = [column(root.payloads[parts.count])]
+    if parts.sums in root.totals:
+        values.append(root.column(root.totals[parts.sums]))
+        return arithmetic.finished(parts.measure, values, schema)
     summands = [(sign, column(root.payloads[component])) for sign, component in parts.sums]
     match summands:
         case []:
