@@ -27,7 +27,7 @@ from rekindle.cli.failures import show, understood
 from rekindle.cli.runner import Runner, located
 from rekindle.cli.words import KEYWORDS
 from rekindle.errors import RekindleError, StatementError
-from rekindle.frontends.names import quoted
+from rekindle.names import quoted
 
 if TYPE_CHECKING:
     from rekindle.runtime.database import Database

@@ -3,7 +3,7 @@
 A row's hash runs through its columns, the hash so far being the seed for the next; NULL leaves it
 as it is. Integers, dates and times are hashed as one word; strings, bytes and decimals of many
 digits as words of eight, then four bytes, then single ones (XXH64). What of a column is hashed,
-`rekindle.spark.hashing` says for Spark: its null flag, the value, and whether a zero is negative.
+`rekindle.catalyst.hashing` says for Spark: its null flag, the value, whether a zero is negative.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rekindle.errors import DefinitionError, unknown_name
-from rekindle.frontends.names import is_text
+from rekindle.names import is_text
 
 
 def text(what: str, given: object) -> str:

@@ -17,9 +17,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import VariantVal
 
+from rekindle.catalyst.hashing import unambiguous
+from rekindle.catalyst.jvm import Catalyst, items
 from rekindle.errors import CheckError
-from rekindle.frontends.spark_sql.jvm import Catalyst, items
-from rekindle.spark.hashing import unambiguous
 
 TOLERANCE = 1e-9
 SHOWN = 5

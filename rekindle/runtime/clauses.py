@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rekindle.catalyst.jvm import JavaObject, items, option, simple_name
 from rekindle.errors import DefinitionError, StatementError
-from rekindle.frontends.names import quoted
-from rekindle.frontends.spark_sql.jvm import JavaObject, items, option, simple_name
+from rekindle.names import quoted
 
 _PRIVILEGES = "__required_write_privileges__"
 """An option that Spark's parser itself puts on the table of a statement."""

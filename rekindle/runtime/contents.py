@@ -15,14 +15,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType, YearMonthIntervalType
 
 from rekindle.calculus.schema import Schema
+from rekindle.catalyst.jvm import Catalyst
+from rekindle.catalyst.types import data_type, payload_schema, struct_of
 from rekindle.errors import CorruptionError
 from rekindle.frontends.spark_sql.analyse import Leaves
-from rekindle.frontends.spark_sql.jvm import Catalyst
 from rekindle.runtime.changes import changed, undoing
 from rekindle.runtime.history import Changes
 from rekindle.spark.frames import Frames, of_table
 from rekindle.spark.tasks import PartitionKernel, over_ranges
-from rekindle.spark.types import data_type, payload_schema, struct_of
 from rekindle.traces.arrays import WEIGHT, integers
 from rekindle.traces.partition import ALL_KEYS, KeyRange
 from rekindle.traces.reader import TraceReader

@@ -17,6 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from rekindle.calculus.terms import Term
+from rekindle.catalyst.jvm import Catalyst, JavaObject
+from rekindle.catalyst.types import (
+    check_enabled,
+    check_key,
+    check_storable,
+    schema_of,
+    struct_of,
+)
 from rekindle.circuit.costs import Course
 from rekindle.circuit.explain import Explanation
 from rekindle.circuit.nodes import Table
@@ -33,11 +41,10 @@ from rekindle.errors import (
     UnsupportedError,
 )
 from rekindle.errors import untrusted as untrusted_error
-from rekindle.frontends.names import quoted
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.commands import command
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.frontends.spark_sql.parameters import Arguments
+from rekindle.names import quoted
 from rekindle.redaction import without_secrets
 from rekindle.runtime import arguments
 from rekindle.runtime.arguments import one_of, optional_text, text
@@ -76,13 +83,6 @@ from rekindle.spark.preflight import Access, check_executors
 from rekindle.spark.segment import Channel
 from rekindle.spark.stages import Lowering
 from rekindle.spark.step import Placement
-from rekindle.spark.types import (
-    check_enabled,
-    check_key,
-    check_storable,
-    schema_of,
-    struct_of,
-)
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.faults import named_by_path
 from rekindle.traces.store import Store

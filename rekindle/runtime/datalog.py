@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pyspark.sql.types import DataType, NullType, NumericType, StructType
 
 from rekindle.calculus.terms import Term
+from rekindle.catalyst.types import struct_of
 from rekindle.errors import RekindleError, StatementError, unknown_name
 from rekindle.frontends.datalog.parse import Atom, Place, Rule, parse_program
 from rekindle.frontends.datalog.program import Relation, Stratum, strata
@@ -15,7 +16,6 @@ from rekindle.frontends.datalog.queries import column_names, query_of, query_of_
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.recursion import Loop
 from rekindle.runtime.state import ViewEntry
-from rekindle.spark.types import struct_of
 
 _ROUNDS = 5
 """How often types may widen through a recursion before they are said not to agree."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from rekindle.frontends.names import quoted
+from rekindle.names import quoted
 from rekindle.runtime.engine import table_node
 from rekindle.runtime.lengths import declared_type
 from rekindle.runtime.models import ModelSpec

@@ -22,6 +22,23 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Fix, Term, UnionAll
 from rekindle.calculus.text import parse as parse_term
 from rekindle.calculus.text import to_text_with_table
+from rekindle.catalyst.jvm import (
+    Catalyst,
+    JavaObject,
+    items,
+    settings_of,
+    simple_name,
+)
+from rekindle.catalyst.persist import dump, load, refuse_python
+from rekindle.catalyst.settings import described
+from rekindle.catalyst.stored_objects import read_listed, read_text
+from rekindle.catalyst.stored_plans import (
+    plans_from_text,
+    plans_to_text,
+    restored,
+    storable,
+)
+from rekindle.catalyst.types import check_storable, schema_of
 from rekindle.errors import (
     CorruptionError,
     DefinitionError,
@@ -29,27 +46,11 @@ from rekindle.errors import (
     UntrustedError,
 )
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolve
-from rekindle.frontends.spark_sql.jvm import (
-    Catalyst,
-    JavaObject,
-    items,
-    settings_of,
-    simple_name,
-)
-from rekindle.frontends.spark_sql.persist import dump, load, refuse_python
-from rekindle.frontends.spark_sql.settings import described
 from rekindle.frontends.spark_sql.shared_queries import (
     divided,
     evaluate_parts,
     resolve_parts,
     translate_parts,
-)
-from rekindle.frontends.spark_sql.stored_objects import read_listed, read_text
-from rekindle.frontends.spark_sql.stored_plans import (
-    plans_from_text,
-    plans_to_text,
-    restored,
-    storable,
 )
 from rekindle.frontends.spark_sql.stored_queries import refuse_code
 from rekindle.frontends.spark_sql.subqueries import with_joined_subqueries
@@ -73,7 +74,6 @@ from rekindle.runtime.stored import sound_definition
 from rekindle.runtime.trust import Trust, queries_of
 from rekindle.spark.arithmetic import SparkArithmetic
 from rekindle.spark.exact_arithmetic import ExactArithmetic
-from rekindle.spark.types import check_storable, schema_of
 
 MARK = "rekindle."
 GIVEN = "·given"

@@ -17,12 +17,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rekindle.calculus.schema import Schema
+from rekindle.catalyst.encoded import encoded_column
+from rekindle.catalyst.jvm import Catalyst, JavaObject, items, option, simple_name
+from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.nodes import Table
 from rekindle.errors import ConstraintError, RowError, StatementError, unknown_name
 from rekindle.frontends.spark_sql.commands import command, fitting, fitting_names, frame, updated
 from rekindle.frontends.spark_sql.defaults import with_defaults
-from rekindle.frontends.spark_sql.encoded import encoded_column
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.frontends.spark_sql.merging import (
     ACTION,
     PAIRED,
@@ -36,7 +37,6 @@ from rekindle.runtime.clauses import check_insert, check_merge, named_table
 from rekindle.runtime.lengths import fitted_column
 from rekindle.runtime.transaction import Transaction
 from rekindle.spark.frames import collect, to_arrow
-from rekindle.spark.types import payload_schema
 
 _KEYS_READ = 10_000
 """A condition that names more primary keys reads the whole table."""

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Term, sources
+from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import Course
 from rekindle.circuit.nodes import Keeping, Regroup, Table, View
@@ -51,7 +52,6 @@ from rekindle.spark.frames import Frames, to_arrow
 from rekindle.spark.inline import prepared, write_table
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
-from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.reader import TraceReader

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rekindle.catalyst.types import arrow_type, data_type
 from rekindle.circuit.nodes import Table
 from rekindle.errors import DefinitionError, RowError
 from rekindle.incremental.policies.factored_updates import SUMMED, Matrix
-from rekindle.spark.types import arrow_type, data_type
 from rekindle.traces.arrays import WEIGHT
 
 Vector: TypeAlias = Mapping[Any, Any]

@@ -13,6 +13,7 @@ from math import prod
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from rekindle.catalyst.types import payload_schema
 from rekindle.errors import CheckError
 from rekindle.incremental.policies.factorised import Collection, Factorisation
 from rekindle.kernels.enumerate import BATCH_ROWS, Linked, enumerate_tuples, link
@@ -20,7 +21,6 @@ from rekindle.runtime.arguments import one_of
 from rekindle.runtime.check import CheckReport
 from rekindle.runtime.contents import Contents
 from rekindle.runtime.state import State, ViewEntry
-from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import WEIGHT, integers, single_chunk, take
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store

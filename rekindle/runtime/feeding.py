@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import sources
+from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.nodes import Table
 from rekindle.errors import EvaluationError
 from rekindle.incremental.policies.arithmetic import Arithmetic
@@ -37,7 +38,6 @@ from rekindle.runtime.products import Fate, Piece, Split
 from rekindle.spark.evaluate import Evaluation
 from rekindle.spark.inline import prepared
 from rekindle.spark.plans import Plans
-from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import WEIGHT, Int64s, integers
 from rekindle.traces.store import Store
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from rekindle.catalyst.types import stored, struct_of
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.nodes import Keeping, Table, View
 from rekindle.kernels.difference import difference
@@ -23,7 +24,6 @@ from rekindle.spark.plans import Plans
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import StepContext, StepResult, TooLargeError
 from rekindle.spark.tasks import over_ranges
-from rekindle.spark.types import stored, struct_of
 from rekindle.traces.arrays import IDENTITY, KEY, integers
 from rekindle.traces.consolidate import consolidate
 from rekindle.traces.layout import TraceLayout

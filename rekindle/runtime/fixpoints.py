@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from rekindle.calculus.terms import Fix, Source, Term, replaced, sources
+from rekindle.catalyst.jvm import Catalyst, JavaObject
 from rekindle.errors import DefinitionError
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
 from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.runtime.recursion import Fixpoint, Loop, Nested, fixed_point, read_by
 

@@ -32,8 +32,8 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+from rekindle.catalyst.types import type_text
 from rekindle.circuit.nodes import Table
-from rekindle.spark.types import type_text
 
 _MARK = "__CHAR_VARCHAR_TYPE_STRING"
 

@@ -29,7 +29,7 @@ from rekindle.algebra.groups import RATIONALS
 from rekindle.algebra.relations import Tuple
 from rekindle.algebra.zset import ZSet
 from rekindle.errors import DefinitionError
-from rekindle.frontends.names import quoted
+from rekindle.names import quoted
 
 Columns: TypeAlias = tuple[str, ...]
 """A monomial: the columns that are multiplied, in the order of the model's numbers."""

@@ -31,7 +31,6 @@ from pyspark.sql.types import (
 
 from rekindle.algebra.cofactor import Cofactor, Entry
 from rekindle.errors import DefinitionError, UnknownNameError, did_you_mean, unknown_name
-from rekindle.frontends.names import quoted
 from rekindle.incremental.policies.categories import (
     Edge,
     OneHot,
@@ -48,6 +47,7 @@ from rekindle.incremental.policies.models import (
     linear_model,
     principal_components,
 )
+from rekindle.names import quoted
 from rekindle.runtime.model_sums import Axis, Category, Monomial, Sums, axes_of
 
 REGRESSIONS = ("linear", "ridge")

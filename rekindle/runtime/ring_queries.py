@@ -13,7 +13,7 @@ from rekindle.errors import DefinitionError
 from rekindle.frontends.agca.ast import Atom, Query, within
 from rekindle.frontends.agca.parse import parse_query
 from rekindle.frontends.agca.sql_text import query_to_sql
-from rekindle.frontends.names import quoted
+from rekindle.names import quoted
 
 VALUE = "value"
 

@@ -20,8 +20,8 @@ from pyspark.sql.types import DataType
 from rekindle.algebra import plain
 from rekindle.algebra.groups import Group
 from rekindle.algebra.ring_sums import StoredSum
+from rekindle.catalyst.ring_sums import carrying
 from rekindle.errors import DefinitionError
-from rekindle.frontends.spark_sql.ring_sums import carrying
 
 V = TypeVar("V")
 

@@ -19,9 +19,10 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.types import VariantVal
 
 from rekindle.calculus.schema import Field, Schema
+from rekindle.catalyst.types import arrow_type, data_type
+from rekindle.catalyst.variants import has_variant, is_variant
 from rekindle.circuit.nodes import Table
 from rekindle.errors import RowError
-from rekindle.frontends.spark_sql.variants import has_variant, is_variant
 from rekindle.runtime.lengths import declared_type, of_json, rows_too_long
 from rekindle.runtime.wall_time import (
     Zone,
@@ -31,7 +32,6 @@ from rekindle.runtime.wall_time import (
     instants_of_arrow,
     is_instant,
 )
-from rekindle.spark.types import arrow_type, data_type
 
 WEIGHT = "_weight"
 

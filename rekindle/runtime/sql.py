@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructField, StructType
 
+from rekindle.catalyst.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.errors import DefinitionError, StatementError, did_you_mean
 from rekindle.frontends.spark_sql.analyse import parse
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.frontends.spark_sql.parameters import Arguments, parse_with
 from rekindle.runtime.clauses import check_create, check_unqualified, listed, named_table
 from rekindle.runtime.dml import Statements, changes_of

@@ -14,9 +14,9 @@ from numbers import Integral
 from typing import Any
 
 from rekindle.calculus.schema import Field, Schema
+from rekindle.catalyst.settings import Settings
 from rekindle.circuit.stored_nodes import StoredNode
 from rekindle.errors import HistoryError, unknown_name
-from rekindle.frontends.spark_sql.settings import Settings
 from rekindle.incremental.policies.choice import Policy
 from rekindle.incremental.policies.factorised import Factorisation
 from rekindle.runtime.history import Changes, History

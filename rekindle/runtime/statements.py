@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rekindle.errors import StatementError
-from rekindle.frontends.names import QUOTED, unquoted
+from rekindle.names import QUOTED, unquoted
 
 _NAME = rf"(?P<name>{QUOTED}|[A-Za-z_]\w*)"
 _TEXT = r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\""

@@ -28,6 +28,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rekindle.catalyst.failures import spark_error
+from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.nodes import Table
 from rekindle.errors import (
     ClosedError,
@@ -47,12 +49,10 @@ from rekindle.runtime.lengths import fitted
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
 from rekindle.runtime.state import TableEntry
 from rekindle.runtime.stepping import TableChange
-from rekindle.spark.failures import spark_error
 from rekindle.spark.frames import of_table
 from rekindle.spark.frames import to_arrow as collect_arrow
 from rekindle.spark.inline import is_arranged
 from rekindle.spark.step import Placement
-from rekindle.spark.types import payload_schema
 from rekindle.traces.arrays import KEY, integers
 from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rekindle.catalyst.jvm import Catalyst
+from rekindle.catalyst.settings import Settings
 from rekindle.circuit.circuit import Circuit
-from rekindle.frontends.spark_sql.jvm import Catalyst
-from rekindle.frontends.spark_sql.settings import Settings
 from rekindle.runtime.state import Entry, ViewEntry
 
 

@@ -20,13 +20,13 @@ from pyspark.sql.types import DecimalType
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import AggregateFunction, Measure
+from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, items, simple_name
+from rekindle.catalyst.scalars import CatalystScalar, scalar
+from rekindle.catalyst.types import data_type
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import measure_of
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, items, simple_name
-from rekindle.frontends.spark_sql.scalars import CatalystScalar, scalar
 from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.incremental.policies.arithmetic import Operation, Shape
-from rekindle.spark.types import data_type
 from rekindle.spark.vectors import WHOLE
 
 _OPERATIONS = {

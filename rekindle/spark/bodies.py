@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.terms import Body, Measure, Onwards
-from rekindle.circuit.nodes import Regroup
-from rekindle.errors import RekindleError
-from rekindle.frontends.spark_sql.bodies import (
+from rekindle.catalyst.bodies import (
     CatalystAggregate,
     CatalystCogroupMap,
     CatalystGroupMap,
@@ -23,10 +21,11 @@ from rekindle.frontends.spark_sql.bodies import (
     CatalystTop,
     CatalystWindow,
 )
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, without_alias
-from rekindle.frontends.spark_sql.numbering import in_order, ranked, windowed
-from rekindle.frontends.spark_sql.ordering import ascending
-from rekindle.frontends.spark_sql.table_functions import over_partitions
+from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, without_alias
+from rekindle.catalyst.numbering import ascending, in_order, ranked, windowed
+from rekindle.catalyst.table_functions import over_partitions
+from rekindle.circuit.nodes import Regroup
+from rekindle.errors import RekindleError
 from rekindle.kernels.regroup import MOMENT, MOMENTS
 
 

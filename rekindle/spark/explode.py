@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
-from rekindle.frontends.spark_sql.jvm import simple_name, type_of, type_text
-from rekindle.frontends.spark_sql.scalars import CatalystGenerator
+from rekindle.catalyst.evaluations import CatalystEvaluation
+from rekindle.catalyst.jvm import simple_name, type_of, type_text
+from rekindle.catalyst.scalars import CatalystGenerator
 from rekindle.spark.stages import Generated, Output, Rowwise
 
 COLLECTION = "collection"

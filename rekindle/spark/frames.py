@@ -19,16 +19,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from rekindle.errors import EvaluationError
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.failures import spark_error
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     is_collated,
     items,
     simple_name,
 )
-from rekindle.frontends.spark_sql.variants import collected, from_spark, to_spark
-from rekindle.spark.failures import spark_error
+from rekindle.catalyst.variants import collected, from_spark, to_spark
+from rekindle.errors import EvaluationError
 from rekindle.spark.generate import generated
 from rekindle.spark.passage import Passed
 from rekindle.spark.stages import WEIGHT, Lowered, Rowwise

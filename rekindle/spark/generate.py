@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items
+from rekindle.catalyst.evaluations import CatalystEvaluation
+from rekindle.catalyst.jvm import Catalyst, JavaObject, items
 from rekindle.spark.stages import Generated
 
 

@@ -1,6 +1,6 @@
 """How the key and the identity of a row come from its columns, where Spark is not needed for it.
 
-`rekindle.spark.hashing` says the same in Spark's expressions; both give the same numbers.
+`rekindle.catalyst.hashing` says the same in Spark's expressions; both give the same numbers.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rekindle.calculus.scalars import Call, Column, Scalar
+from rekindle.catalyst.types import arrow_type, data_type
 from rekindle.kernels.xxhash import is_hashable, row_hashes
-from rekindle.spark.types import arrow_type, data_type
 from rekindle.spark.vectors import is_compared
 
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.schema import Field, Schema
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
-from rekindle.spark.inlet import Inlet
+from rekindle.catalyst.inlet import Inlet
+from rekindle.catalyst.jvm import Catalyst, JavaObject, simple_name
+from rekindle.catalyst.types import data_type, payload_schema, stored
 from rekindle.spark.segment import Channel
-from rekindle.spark.types import data_type, payload_schema, stored
 
 _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rekindle.frontends.spark_sql.jvm import JavaObject, id_of, ids_read
+from rekindle.catalyst.jvm import JavaObject, id_of, ids_read
 from rekindle.spark.stages import Lowered, Rowwise
 
 

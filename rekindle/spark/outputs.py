@@ -17,6 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.terms import First, Near, Onwards, Quantiles
+from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.nodes import (
     Arrangement,
     Constant,
@@ -61,7 +62,6 @@ from rekindle.spark.plans import (
 from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import StepContext
 from rekindle.spark.tasks import Tasks, over_ranges
-from rekindle.spark.types import payload_schema
 from rekindle.traces.partition import KEY_LOW, KeyRange
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.trace import Trace

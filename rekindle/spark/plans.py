@@ -19,15 +19,16 @@ from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import AggregateFunction, Body, Measure, Onwards
+from rekindle.catalyst.bodies import CatalystGroupMap, CatalystTop
+from rekindle.catalyst.jvm import JavaObject, id_of, simple_name, type_text
+from rekindle.catalyst.ring_sums import CatalystRingSum
+from rekindle.catalyst.scalars import CatalystScalar
+from rekindle.catalyst.settings import Settings
+from rekindle.catalyst.types import arrow_type, data_type, payload_schema
 from rekindle.circuit.nodes import Group, HalfJoin, Indexing, Node, Regroup, Side
 from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import wraps_around
-from rekindle.frontends.spark_sql.bodies import CatalystGroupMap, CatalystTop
-from rekindle.frontends.spark_sql.jvm import JavaObject, id_of, simple_name, type_text
-from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum
-from rekindle.frontends.spark_sql.scalars import CatalystScalar
-from rekindle.frontends.spark_sql.settings import Settings
 from rekindle.kernels.accumulators import (
     Accumulator,
     BooleanExtreme,
@@ -63,7 +64,6 @@ from rekindle.spark.local_plan import LocalPlan, LocalPlans
 from rekindle.spark.narrowing import Narrowed, narrowed
 from rekindle.spark.segment import Channel, Segment
 from rekindle.spark.stages import WEIGHT, Generated, Lowering, Rowwise
-from rekindle.spark.types import arrow_type, data_type, payload_schema
 from rekindle.spark.vectors import is_compared
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.values import Weight

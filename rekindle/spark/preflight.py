@@ -23,8 +23,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from rekindle.catalyst.failures import spark_error
 from rekindle.errors import ExecutionError, StorageError
-from rekindle.spark.failures import spark_error
 from rekindle.traces.store import Store
 
 PREFIX = "data/probe/e0000000000-"

@@ -29,16 +29,16 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
+from rekindle.catalyst.failures import spark_error
+from rekindle.catalyst.inlet import Inlet
+from rekindle.catalyst.jvm import Catalyst, JavaObject, simple_name
+from rekindle.catalyst.types import data_type, stored
+from rekindle.catalyst.variants import from_spark
 from rekindle.errors import StorageError
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, simple_name
-from rekindle.frontends.spark_sql.variants import from_spark
 from rekindle.spark.columnar import Columnar, columnar, through
 from rekindle.spark.explode import collection_stage, explode, is_explodable
-from rekindle.spark.failures import spark_error
-from rekindle.spark.inlet import Inlet
 from rekindle.spark.narrowing import Narrowed
 from rekindle.spark.stages import WEIGHT, Generated, Output, Rowwise
-from rekindle.spark.types import data_type, stored
 from rekindle.traces.faults import named
 
 _ARROW = "org.apache.spark.sql.execution.arrow.ArrowConverters"

@@ -16,6 +16,11 @@ from rekindle.calculus.exact_sums import ExactSum
 from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Call, Column, Literal, Scalar
 from rekindle.calculus.schema import Schema
+from rekindle.catalyst.evaluations import CatalystEvaluation
+from rekindle.catalyst.hashing import KEY_SEED, SEEDS, hashes, key_hash
+from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, type_of
+from rekindle.catalyst.scalars import CatalystGenerator, CatalystScalar
+from rekindle.catalyst.types import data_type
 from rekindle.circuit.nodes import (
     Arrangement,
     Constant,
@@ -29,12 +34,7 @@ from rekindle.circuit.nodes import (
 )
 from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
 from rekindle.errors import RekindleError
-from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, type_of
-from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScalar
-from rekindle.spark.hashing import KEY_SEED, SEEDS, hashes, key_hash
 from rekindle.spark.identity import Copied, Hashed, Identity, hashed_key, identity_of
-from rekindle.spark.types import data_type
 from rekindle.traces.arrays import IDENTITY, KEY
 
 WEIGHT = "_weight"

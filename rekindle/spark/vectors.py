@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.jvm import (
     JavaObject,
     id_of,
     items,
@@ -28,8 +28,8 @@ from rekindle.frontends.spark_sql.jvm import (
     type_of,
     type_text,
 )
+from rekindle.catalyst.types import arrow_type, data_type
 from rekindle.spark import vector_functions as functions
-from rekindle.spark.types import arrow_type, data_type
 
 Columns: TypeAlias = Sequence[Any]
 Vector: TypeAlias = Callable[[Columns], Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from rekindle.frontends.spark_sql.jvm import Catalyst
+from rekindle.catalyst.jvm import Catalyst
 from tests.hostile.corpus import PROPERTY, Payloads
 
 OBJECTS = "org.apache.spark.sql.catalyst.expressions.objects"

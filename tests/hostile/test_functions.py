@@ -7,11 +7,11 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
+from rekindle.catalyst import stored_objects
+from rekindle.catalyst.jvm import Catalyst, items
+from rekindle.catalyst.stored_objects import read_listed
 from rekindle.errors import RekindleError, UntrustedError
-from rekindle.frontends.spark_sql import stored_objects
 from rekindle.frontends.spark_sql.analyse import parse
-from rekindle.frontends.spark_sql.jvm import Catalyst, items
-from rekindle.frontends.spark_sql.stored_objects import read_listed
 from rekindle.frontends.spark_sql.stored_queries import refuse_code
 from tests.hostile.corpus import HOSTILE_SQL, PROPERTY
 from tests.hostile.payloads import java_payloads

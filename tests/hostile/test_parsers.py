@@ -21,8 +21,8 @@ from rekindle.algebra import plain
 from rekindle.algebra.cofactor import CofactorRing, categorical_ring, category
 from rekindle.algebra.groups import INTEGERS, RATIONALS
 from rekindle.calculus import text as term_text
+from rekindle.catalyst import persist
 from rekindle.errors import CorruptionError, RekindleError, UntrustedError
-from rekindle.frontends.spark_sql import persist
 from rekindle.runtime.log import FORMAT, CommitLog, _apply
 from rekindle.runtime.state import State
 from rekindle.runtime.stored import is_data_path, read_record, refuse_unsound, sound

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import VariantType, VariantVal
 
-from rekindle.frontends.spark_sql.variants import opened
+from rekindle.catalyst.variants import opened
 
 NULL = st.none()
 

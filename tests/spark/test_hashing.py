@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Column, SparkSession
 
-from rekindle.frontends.spark_sql.jvm import Catalyst
+from rekindle.catalyst.hashing import SEEDS, hashes
+from rekindle.catalyst.jvm import Catalyst
+from rekindle.catalyst.types import arrow_type, data_type
 from rekindle.kernels.xxhash import row_hashes
-from rekindle.spark.hashing import SEEDS, hashes
-from rekindle.spark.types import arrow_type, data_type
 
 ROWS = 400
 _random = random.Random(11)

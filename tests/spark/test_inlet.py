@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from rekindle.catalyst.inlet import Inlet
+from rekindle.catalyst.jvm import Catalyst
 from rekindle.errors import RekindleError
-from rekindle.frontends.spark_sql.jvm import Catalyst
 from rekindle.spark.frames import of_table
-from rekindle.spark.inlet import Inlet
 
 FITTING = [
     pa.array([1], pa.int64()),

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 
 import rekindle
 from rekindle.calculus.schema import Schema
+from rekindle.catalyst.jvm import Catalyst
+from rekindle.catalyst.settings import Settings
 from rekindle.errors import CheckError, CorruptionError, DefinitionError, EvaluationError
-from rekindle.frontends.spark_sql.jvm import Catalyst
-from rekindle.frontends.spark_sql.settings import Settings
 from rekindle.runtime.database import Database
 from rekindle.runtime.state import ViewEntry, entry_from_json, entry_to_json
 

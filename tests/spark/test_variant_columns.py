@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from rekindle.frontends.spark_sql.variants import from_spark, has_variant, opened, to_spark
+from rekindle.catalyst.variants import from_spark, has_variant, opened, to_spark
 
 ONE = {"value": b"\x0c\x01", "metadata": b"\x01\x00\x00"}
 VARIANT = VariantType()

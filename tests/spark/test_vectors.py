@@ -13,9 +13,10 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+from rekindle.catalyst.jvm import Catalyst, items
+from rekindle.catalyst.numbering import nulls_last
 from rekindle.errors import EvaluationError
-from rekindle.frontends.spark_sql.jvm import Catalyst, items
-from rekindle.frontends.spark_sql.ordering import nulls_last, prefix
+from rekindle.frontends.spark_sql.ordering import prefix
 from rekindle.runtime.database import Database
 from rekindle.spark.segment import Channel
 from rekindle.spark.vectors import Vectors

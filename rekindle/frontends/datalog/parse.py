@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from rekindle.errors import StatementError
-from rekindle.frontends.names import QUOTED, unquoted
+from rekindle.names import QUOTED, unquoted
 
 _COMMENT = re.compile(r"//[^\n]*|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"")

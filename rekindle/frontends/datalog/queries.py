@@ -26,7 +26,7 @@ from rekindle.frontends.datalog.parse import (
     is_variable,
 )
 from rekindle.frontends.datalog.program import Relation
-from rekindle.frontends.names import quoted
+from rekindle.names import quoted
 
 Columns = Callable[[str, Place], Sequence[str]]
 """The columns of a relation by its name, or an error at a place."""

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 from rekindle.algebra.ring_sums import StoredSum
 from rekindle.calculus.scalars import Literal, Scalar
 from rekindle.calculus.terms import AggregateFunction, Measure, Values
-from rekindle.errors import UndeterminedError
-from rekindle.frontends.spark_sql.bodies import aggregate
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.bodies import aggregate
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     id_of,
@@ -32,9 +31,11 @@ from rekindle.frontends.spark_sql.jvm import (
     simple_name,
     type_of,
 )
-from rekindle.frontends.spark_sql.ordering import has_exact_prefix, nulls_last, prefix
-from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum, carried
-from rekindle.frontends.spark_sql.scalars import CatalystScalar, scalar
+from rekindle.catalyst.numbering import nulls_last
+from rekindle.catalyst.ring_sums import CatalystRingSum, carried
+from rekindle.catalyst.scalars import CatalystScalar, scalar
+from rekindle.errors import UndeterminedError
+from rekindle.frontends.spark_sql.ordering import has_exact_prefix, prefix
 
 if TYPE_CHECKING:
     from rekindle.frontends.spark_sql.translate import Translator

@@ -22,6 +22,8 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from rekindle.catalyst.classes import classes_of_plan
+from rekindle.catalyst.jvm import Catalyst, JavaObject
 from rekindle.errors import (
     EvaluationError,
     RekindleError,
@@ -31,9 +33,7 @@ from rekindle.errors import (
     UnknownNameError,
     unknown_name,
 )
-from rekindle.frontends.names import QUOTED, is_text, unquoted
-from rekindle.frontends.spark_sql.classes import classes_of_plan
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
+from rekindle.names import QUOTED, is_text, unquoted
 
 VOLATILE = {
     "CurrentTimestamp": "current_timestamp()",

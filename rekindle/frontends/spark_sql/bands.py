@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.terms import Band, Range
 from rekindle.calculus.walks import visited
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     children_of,
@@ -41,8 +41,9 @@ from rekindle.frontends.spark_sql.jvm import (
     simple_name,
     type_text,
 )
-from rekindle.frontends.spark_sql.ordering import ascending, bare_prefix
-from rekindle.frontends.spark_sql.scalars import CatalystScalar
+from rekindle.catalyst.numbering import ascending
+from rekindle.catalyst.scalars import CatalystScalar
+from rekindle.frontends.spark_sql.ordering import bare_prefix
 
 if TYPE_CHECKING:
     from rekindle.frontends.spark_sql.translate import Translator

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 
-from rekindle.frontends.spark_sql.analyse import resolving, scoped
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     items,
     simple_name,
     without_alias,
 )
+from rekindle.frontends.spark_sql.analyse import resolving, scoped
 
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
 

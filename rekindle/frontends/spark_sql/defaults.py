@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
+from rekindle.catalyst.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.errors import StatementError
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 
 _AROUND = ("GlobalLimit", "LocalLimit", "Offset", "Sort", "SubqueryAlias", "UnresolvedWith")
 """What may stand around the SELECT whose columns become the table's."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rekindle.calculus.terms import Distance
-from rekindle.frontends.spark_sql.jvm import JavaObject, option, simple_name
+from rekindle.catalyst.jvm import JavaObject, option, simple_name
 
 _MICROSECONDS_A_DAY = 86_400_000_000
 _FARTHEST = 2**62

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 
 from rekindle.calculus.scalars import Literal, Scalar
 from rekindle.calculus.terms import Map, PerGroup, UnionAll
-from rekindle.errors import UndeterminedError
-from rekindle.frontends.spark_sql import bodies
-from rekindle.frontends.spark_sql.evaluations import refuse_random, unpickled
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst import bodies
+from rekindle.catalyst.evaluations import refuse_random, unpickled
+from rekindle.catalyst.jvm import (
     JavaObject,
     child_of,
     children_of,
@@ -31,9 +30,11 @@ from rekindle.frontends.spark_sql.jvm import (
     simple_name,
     type_of,
 )
+from rekindle.catalyst.refusals import unsupported
+from rekindle.catalyst.table_functions import Partitions
+from rekindle.errors import UndeterminedError
 from rekindle.frontends.spark_sql.ordering import total_order, with_keys
-from rekindle.frontends.spark_sql.table_functions import Partitions
-from rekindle.frontends.spark_sql.translated import Translated, unsupported
+from rekindle.frontends.spark_sql.translated import Translated
 
 if TYPE_CHECKING:
     from rekindle.frontends.spark_sql.translate import Translator

@@ -28,9 +28,7 @@ from rekindle.calculus.terms import (
     SemiJoin,
     Term,
 )
-from rekindle.frontends.spark_sql import bands
-from rekindle.frontends.spark_sql.aggregates import row_count
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     children_of,
@@ -42,7 +40,10 @@ from rekindle.frontends.spark_sql.jvm import (
     simple_name,
     type_of,
 )
-from rekindle.frontends.spark_sql.translated import Translated, unsupported
+from rekindle.catalyst.refusals import unsupported
+from rekindle.frontends.spark_sql import bands
+from rekindle.frontends.spark_sql.aggregates import row_count
+from rekindle.frontends.spark_sql.translated import Translated
 
 if TYPE_CHECKING:
     from rekindle.frontends.spark_sql.translate import Translator

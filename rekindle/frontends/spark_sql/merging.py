@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rekindle.catalyst.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.frontends.spark_sql.commands import inserted, updated
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, option, simple_name
 
 ACTION = "__action"
 ROW = "__row"

@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rekindle.calculus.terms import Distance, Extent, First, Map, Near, Onwards, PerGroup
-from rekindle.frontends.spark_sql import bodies, extents
-from rekindle.frontends.spark_sql.extents import Frame, Running, Sight
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst import bodies
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     child_of,
@@ -30,7 +29,9 @@ from rekindle.frontends.spark_sql.jvm import (
     type_of,
     variant_bytes,
 )
-from rekindle.frontends.spark_sql.numbering import windowed
+from rekindle.catalyst.numbering import ascending, windowed
+from rekindle.frontends.spark_sql import extents
+from rekindle.frontends.spark_sql.extents import Frame, Running, Sight
 from rekindle.frontends.spark_sql.running import continued
 from rekindle.frontends.spark_sql.translated import Translated
 
@@ -115,25 +116,6 @@ def _is_unsigned(data_type: JavaObject) -> bool:
     if kind == "DecimalType":
         return bool(data_type.precision() - data_type.scale() > 18)
     return kind in _UNSIGNED
-
-
-def ascending(catalyst: Catalyst, expression: JavaObject) -> JavaObject:
-    return _sort_order(catalyst, expression, "Ascending", "NullsFirst")
-
-
-def nulls_last(catalyst: Catalyst, expression: JavaObject, direction: str) -> JavaObject:
-    return _sort_order(catalyst, expression, direction, "NullsLast")
-
-
-def _sort_order(
-    catalyst: Catalyst, expression: JavaObject, direction: str, nulls: str
-) -> JavaObject:
-    return catalyst.expression("SortOrder")(
-        expression,
-        catalyst.module(f"{_EXPRESSIONS}.{direction}"),
-        catalyst.module(f"{_EXPRESSIONS}.{nulls}"),
-        catalyst.seq(()),
-    )
 
 
 def total_order(

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import functions as F
 
+from rekindle.catalyst.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.errors import StatementError
 from rekindle.frontends.spark_sql.analyse import check_text, resolving
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
 
 Arguments: TypeAlias = Mapping[str, Any] | Sequence[Any]
 """Values by the names of parameters, or in the order of their question marks."""

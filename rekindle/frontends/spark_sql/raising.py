@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rekindle.calculus.walks import fold, visited
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     children_of,

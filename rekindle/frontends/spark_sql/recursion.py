@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Field, Schema
 from rekindle.calculus.terms import Fix, Map, Source, Term, UnionAll
-from rekindle.frontends.spark_sql.jvm import JavaObject, items, option, type_of
+from rekindle.catalyst.jvm import JavaObject, items, option, type_of
 from rekindle.frontends.spark_sql.translated import Translated
 
 if TYPE_CHECKING:

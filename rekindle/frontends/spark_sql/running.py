@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rekindle.calculus.terms import Distance
-from rekindle.frontends.spark_sql.extents import function_of
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     id_of,
@@ -27,6 +26,7 @@ from rekindle.frontends.spark_sql.jvm import (
     type_of,
     type_text,
 )
+from rekindle.frontends.spark_sql.extents import function_of
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, items, simple_name
+from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, items, simple_name
 
 _MARK = "spark.sessionWindow"
 _EARLIER = "RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '0.000001' SECOND PRECEDING"

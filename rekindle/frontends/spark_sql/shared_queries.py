@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from rekindle.calculus.walks import visited
-from rekindle.frontends.spark_sql.analyse import Leaves, leaf_number, optimise, resolve
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     child_of,
@@ -34,6 +33,7 @@ from rekindle.frontends.spark_sql.jvm import (
     items,
     simple_name,
 )
+from rekindle.frontends.spark_sql.analyse import Leaves, leaf_number, optimise, resolve
 from rekindle.frontends.spark_sql.translate import Shared, Translator, prepared
 from rekindle.frontends.spark_sql.translated import Translated
 

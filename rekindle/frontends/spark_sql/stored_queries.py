@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterator
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from rekindle.catalyst.jvm import Catalyst, JavaObject, full_name, items, option
+from rekindle.catalyst.stored_objects import CODE
 from rekindle.errors import UntrustedError, untrusted
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, full_name, items, option
-from rekindle.frontends.spark_sql.stored_objects import CODE
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _NODES = frozenset(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rekindle.calculus.walks import fold, visited
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     children_of,
@@ -19,7 +19,7 @@ from rekindle.frontends.spark_sql.jvm import (
     simple_name,
     without_alias,
 )
-from rekindle.frontends.spark_sql.translated import unsupported
+from rekindle.catalyst.refusals import unsupported
 
 _PLANS = "org.apache.spark.sql.catalyst.plans"
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rekindle.calculus.terms import Distance
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
-from rekindle.frontends.spark_sql.numbering import in_order
+from rekindle.catalyst.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.catalyst.numbering import in_order
+from rekindle.catalyst.table_functions import over_partitions, partitions
 from rekindle.frontends.spark_sql.ordering import ties_of, total_order
-from rekindle.frontends.spark_sql.table_functions import over_partitions, partitions
 
 
 def decided(catalyst: Catalyst, plan: JavaObject) -> JavaObject:

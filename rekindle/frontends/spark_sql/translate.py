@@ -29,20 +29,14 @@ from rekindle.calculus.terms import (
     sources,
 )
 from rekindle.calculus.walks import fold, visited
-from rekindle.errors import ROUNDS, UndeterminedError, UnsupportedError, restless
-from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
-from rekindle.frontends.spark_sql.analyse import Leaves, leaf_number
-from rekindle.frontends.spark_sql.classes import classes_of
-from rekindle.frontends.spark_sql.collations import without_collations
-from rekindle.frontends.spark_sql.encoded import encoded_column
-from rekindle.frontends.spark_sql.evaluations import (
+from rekindle.catalyst.classes import classes_of
+from rekindle.catalyst.encoded import encoded_column
+from rekindle.catalyst.evaluations import (
     evaluation,
     functions_of,
     refuse_random,
 )
-from rekindle.frontends.spark_sql.group_maps import cogroup_map, group_map, table_map
-from rekindle.frontends.spark_sql.joins import join
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     child_of,
@@ -55,22 +49,29 @@ from rekindle.frontends.spark_sql.jvm import (
     with_children_of,
     without_alias,
 )
+from rekindle.catalyst.refusals import unsupported
+from rekindle.catalyst.scalars import generator, scalar
+from rekindle.catalyst.table_functions import (
+    partitions,
+    refuse_rows_of_nothing,
+    refuse_state,
+)
+from rekindle.catalyst.variants import collected
+from rekindle.errors import ROUNDS, UndeterminedError, UnsupportedError, restless
+from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
+from rekindle.frontends.spark_sql.analyse import Leaves, leaf_number
+from rekindle.frontends.spark_sql.collations import without_collations
+from rekindle.frontends.spark_sql.group_maps import cogroup_map, group_map, table_map
+from rekindle.frontends.spark_sql.joins import join
 from rekindle.frontends.spark_sql.ordering import group_limit, limit, window
 from rekindle.frontends.spark_sql.raising import raised
 from rekindle.frontends.spark_sql.recursion import union_loop, union_loop_reference
-from rekindle.frontends.spark_sql.scalars import generator, scalar
 from rekindle.frontends.spark_sql.sessions import without_sessions
 from rekindle.frontends.spark_sql.subqueries import (
     with_joined_subqueries,
     without_scalar_subqueries,
 )
-from rekindle.frontends.spark_sql.table_functions import (
-    partitions,
-    refuse_rows_of_nothing,
-    refuse_state,
-)
-from rekindle.frontends.spark_sql.translated import Translated, unsupported
-from rekindle.frontends.spark_sql.variants import collected
+from rekindle.frontends.spark_sql.translated import Translated
 
 WORDS = {
     "Tail": "tail()",

@@ -23,8 +23,7 @@ from rekindle.calculus.exact_sums import FACTORS, ROUNDED, ExactSum
 from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.schema import Field, Schema
-from rekindle.errors import RekindleError, untrusted
-from rekindle.frontends.spark_sql.bodies import (
+from rekindle.catalyst.bodies import (
     CatalystAggregate,
     CatalystCogroupMap,
     CatalystGroupMap,
@@ -33,11 +32,12 @@ from rekindle.frontends.spark_sql.bodies import (
     CatalystTop,
     CatalystWindow,
 )
-from rekindle.frontends.spark_sql.evaluations import CatalystEvaluation
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
-from rekindle.frontends.spark_sql.ring_sums import CatalystRingSum
-from rekindle.frontends.spark_sql.scalars import CatalystGenerator, CatalystScalar
-from rekindle.frontends.spark_sql.stored_objects import decoded
+from rekindle.catalyst.evaluations import CatalystEvaluation
+from rekindle.catalyst.jvm import Catalyst, JavaObject
+from rekindle.catalyst.ring_sums import CatalystRingSum
+from rekindle.catalyst.scalars import CatalystGenerator, CatalystScalar
+from rekindle.catalyst.stored_objects import decoded
+from rekindle.errors import RekindleError, untrusted
 from rekindle.shapes import (
     Shape,
     ShapeError,

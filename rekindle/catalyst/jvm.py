@@ -22,9 +22,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from rekindle.calculus.walks import fold
+from rekindle.catalyst.encoded import uncollated
+from rekindle.catalyst.settings import SessionSettings, Settings
 from rekindle.errors import DefinitionError
-from rekindle.frontends.spark_sql.encoded import uncollated
-from rekindle.frontends.spark_sql.settings import SessionSettings, Settings
 
 JavaObject = Any
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
+from rekindle.catalyst.jvm import Catalyst, JavaObject
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 
@@ -54,3 +54,22 @@ def in_order(
     numbered = windowed(catalyst, [number], groups, order, rows)
     counted = catalyst.expression("GreaterThan")(number.toAttribute(), catalyst.literal("0"))
     return catalyst.plan("Filter")(counted, numbered)
+
+
+def ascending(catalyst: Catalyst, expression: JavaObject) -> JavaObject:
+    return sort_order(catalyst, expression, "Ascending", "NullsFirst")
+
+
+def nulls_last(catalyst: Catalyst, expression: JavaObject, direction: str) -> JavaObject:
+    return sort_order(catalyst, expression, direction, "NullsLast")
+
+
+def sort_order(
+    catalyst: Catalyst, expression: JavaObject, direction: str, nulls: str
+) -> JavaObject:
+    return catalyst.expression("SortOrder")(
+        expression,
+        catalyst.module(f"{_EXPRESSIONS}.{direction}"),
+        catalyst.module(f"{_EXPRESSIONS}.{nulls}"),
+        catalyst.seq(()),
+    )

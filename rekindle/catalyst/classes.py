@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from rekindle.calculus.walks import visited
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.jvm import (
     JavaObject,
     children_of,
     has_case,

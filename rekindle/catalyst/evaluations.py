@@ -14,8 +14,7 @@ from typing import Any
 from pyspark.cloudpickle import loads
 
 from rekindle.calculus.schema import Field, Schema
-from rekindle.errors import UndeterminedError
-from rekindle.frontends.spark_sql.jvm import (
+from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     id_of,
@@ -25,6 +24,7 @@ from rekindle.frontends.spark_sql.jvm import (
     simple_name,
     type_of,
 )
+from rekindle.errors import UndeterminedError
 
 
 @dataclass(frozen=True, slots=True)

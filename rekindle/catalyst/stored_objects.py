@@ -24,8 +24,8 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
+from rekindle.catalyst.jvm import Catalyst, JavaObject, full_name, items
 from rekindle.errors import UntrustedError, untrusted
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, full_name, items
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _PLANS = "org.apache.spark.sql.catalyst.plans"

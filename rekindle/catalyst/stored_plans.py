@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.catalyst.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.shapes import ShapeError
 
 GROUP_MAPS = ("FlatMapGroupsInPandas", "FlatMapGroupsInArrow")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rekindle.algebra.ring_sums import StoredSum
-from rekindle.frontends.spark_sql.jvm import JavaObject, simple_name
-from rekindle.frontends.spark_sql.scalars import CatalystScalar
+from rekindle.catalyst.jvm import JavaObject, simple_name
+from rekindle.catalyst.scalars import CatalystScalar
 
 _CARRIED = "_rekindle_ring_sum"
 

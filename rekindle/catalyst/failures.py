@@ -19,8 +19,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from rekindle import errors
+from rekindle.catalyst.jvm import JavaObject
 from rekindle.errors import EvaluationError, ExecutionError, RekindleError, StorageError
-from rekindle.frontends.spark_sql.jvm import JavaObject
 
 _OF_ROWS = ("21", "22", "23", "38", "39", "54000", "P0")
 """Cardinality, data, integrity, routines that raised (two classes), arrays that grow too long,

@@ -31,8 +31,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, id_of, items, variant_parts
-from rekindle.spark.types import is_collated
+from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, items, variant_parts
+from rekindle.catalyst.types import is_collated
 
 SEEDS = (42, 1_000_003)
 KEY_SEED = SEEDS[0]

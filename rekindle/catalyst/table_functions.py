@@ -19,10 +19,10 @@ from pyspark.cloudpickle import dumps
 from pyspark.sql.udtf import SkipRestOfInputTableException
 from pyspark.util import PythonEvalType
 
+from rekindle.catalyst.evaluations import functions_of, unpickled
+from rekindle.catalyst.jvm import Catalyst, JavaObject, items, position, simple_name
+from rekindle.catalyst.refusals import unsupported
 from rekindle.errors import UndeterminedError
-from rekindle.frontends.spark_sql.evaluations import functions_of, unpickled
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject, items, position, simple_name
-from rekindle.frontends.spark_sql.translated import unsupported
 
 
 @dataclass(frozen=True, slots=True)

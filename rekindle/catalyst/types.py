@@ -44,10 +44,10 @@ from pyspark.sql.types import (
 )
 
 from rekindle.calculus.schema import Field, Schema
+from rekindle.catalyst.encoded import uncollated
+from rekindle.catalyst.variants import opened
 from rekindle.errors import DefinitionError
-from rekindle.frontends.names import quoted
-from rekindle.frontends.spark_sql.encoded import uncollated
-from rekindle.frontends.spark_sql.variants import opened
+from rekindle.names import quoted
 
 TIME_SETTING = "spark.sql.timeType.enabled"
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from rekindle.catalyst.jvm import Catalyst, JavaObject
+from rekindle.catalyst.types import arrow_type
 from rekindle.errors import RekindleError
-from rekindle.frontends.spark_sql.jvm import Catalyst, JavaObject
-from rekindle.spark.types import arrow_type
 
 
 @dataclass(frozen=True, slots=True)
