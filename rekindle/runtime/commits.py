@@ -33,6 +33,7 @@ from rekindle.errors import (
     TransactionTimeoutError,
     UntrustedError,
 )
+from rekindle.runtime.offsets import OffsetChange
 from rekindle.runtime.stepping import TableChange
 from rekindle.traces.arrays import KEY, WEIGHT, integers
 
@@ -52,6 +53,8 @@ class Request:
 
     changes: Mapping[Table, TableChange]
     deadline: float | None = None
+    offsets: Sequence[OffsetChange] = ()
+    """The sources that the changes come from, with how far they have been read by them."""
     epoch: int | None = None
     error: BaseException | None = None
     _keys: dict[str, set[int]] = field(default_factory=dict)
@@ -133,7 +136,7 @@ class Commits:
     def __init__(
         self,
         turn: Turn,
-        apply: Callable[[Mapping[Table, TableChange]], int],
+        apply: Callable[[Mapping[Table, TableChange], Sequence[OffsetChange]], int],
         committed: Callable[[], int],
     ) -> None:
         self._turn = turn
@@ -228,7 +231,7 @@ class Commits:
                 part, before = parts[0], self._committed()
                 started = time.perf_counter()
                 try:
-                    self._apply(added_up(part))
+                    self._apply(added_up(part), [o for each in part for o in each.offsets])
                 except OF_ROWS as error:
                     if len(part) > 1:
                         half = len(part) // 2
@@ -277,8 +280,10 @@ def together(waiting: Sequence[Request]) -> list[Request]:
     group = [first]
     touched: dict[str, set[int]] = {}
     adding: dict[str, bool] = {}
+    sources: set[str] = set()
 
     def join(request: Request) -> None:
+        sources.update(offset.source for offset in request.offsets)
         for node in request.changes:
             touched.setdefault(node.id, set()).update(request.keys(node))
             adding[node.id] = adding.get(node.id, True) and request.only_adds(node)
@@ -292,6 +297,8 @@ def together(waiting: Sequence[Request]) -> list[Request]:
     for request in others:
         more = request.rows
         if more is None or rows + more > GROUPED_ROWS:
+            continue
+        if any(offset.source in sources for offset in request.offsets):
             continue
         if all(fits(request, node) for node in request.changes):
             join(request)

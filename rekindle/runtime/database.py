@@ -616,6 +616,12 @@ class Database:
         """The number of the last committed epoch."""
         return self._refreshed().state.epoch
 
+    @property
+    def offsets(self) -> dict[str, str | None]:
+        """How far each source of changes has been read; None where a restore made it unknown."""
+        offsets = self._refreshed().state.offsets
+        return {source: offset.text for source, offset in offsets.items()}
+
     def vacuum(self) -> list[str]:
         """Remove files that no retained epoch needs; gives their names.
 

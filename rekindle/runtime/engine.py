@@ -40,6 +40,7 @@ from rekindle.runtime.garbage import Garbage
 from rekindle.runtime.history import Change, History
 from rekindle.runtime.left_out import Stale, Untrusted, needed_by
 from rekindle.runtime.log import CommitLog
+from rekindle.runtime.offsets import OffsetChange, Offsets, with_changes
 from rekindle.runtime.products import split
 from rekindle.runtime.rolling import roll
 from rekindle.runtime.snapshots import Snapshots
@@ -528,8 +529,11 @@ class Engine:
                 return state
             self.snapshots.release(state.epoch)
 
-    def apply(self, given: Mapping[Table, TableChange]) -> int:
-        """Apply the changes of tables as one epoch; gives its number."""
+    def apply(self, given: Mapping[Table, TableChange], moved: Sequence[OffsetChange] = ()) -> int:
+        """Apply the changes of tables, and how far their sources were read, as one epoch.
+
+        Gives its number.
+        """
         with self.turn:
             started = time.perf_counter()
             names = [node.name for node in given]
@@ -540,6 +544,7 @@ class Engine:
                 self._check_current(node)
             self._follow_settings(self.circuit, self.state.entries)
             epoch = self.state.epoch + 1
+            offsets = with_changes(self.state.offsets, moved, epoch)
             context = StepContext(self.circuit, self.state.traces, self.store, epoch)
             changes = self._with_feeds({node.name: change for node, change in given.items()})
             size = sum(c.estimate if c.rows is None else len(c.rows) for c in changes.values())
@@ -559,7 +564,7 @@ class Engine:
                 placement = Placement.SPARK if result is None else Placement.INLINE
                 if result is None:
                     result = stepping.on_spark(by_node)
-                self._finish(result, context, self._falling_behind(names))
+                self._finish(result, context, self._falling_behind(names), offsets)
             self._remember(result, started, placement)
             return epoch
 
@@ -650,7 +655,11 @@ class Engine:
         return {**entries, **behind} if behind else entries
 
     def _finish(
-        self, result: StepResult, context: StepContext, entries: Mapping[str, Entry]
+        self,
+        result: StepResult,
+        context: StepContext,
+        entries: Mapping[str, Entry],
+        offsets: Offsets,
     ) -> None:
         """Let the traces take in their runs and commit."""
         before = self.state
@@ -690,7 +699,14 @@ class Engine:
             written += advanced.added
             dropped.update(advanced.dropped)
         self.store.flush(path for path in written if path not in dropped or path in changed)
-        after = replace(before, entries=entries, traces=traces, history=history, times=rolled.times)
+        after = replace(
+            before,
+            entries=entries,
+            traces=traces,
+            history=history,
+            times=rolled.times,
+            offsets=offsets,
+        )
         circuit = None if self.has_all_plans else self.circuit
         self._commit(after, dropped | result.passing, circuit)
 

@@ -31,6 +31,7 @@ from rekindle.errors import CorruptionError, RekindleError
 from rekindle.runtime.history import Change, History
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.lease_file import recorded_head
+from rekindle.runtime.offsets import Offset
 from rekindle.runtime.state import State, entry_from_json, entry_to_json
 from rekindle.runtime.stored import damaged, read_record, refuse_unsound, sound
 from rekindle.runtime.times import Times
@@ -413,8 +414,15 @@ def _record(before: State, after: State) -> dict[str, Any]:
         },
         "horizon": after.horizon,
         "retain": after.retain,
+        **_offsets_record(before, after),
         **_nodes_record(before, after),
     }
+
+
+def _offsets_record(before: State, after: State) -> dict[str, Any]:
+    """The sources that were read on, where some were."""
+    moved = {k: o.to_json() for k, o in after.offsets.items() if before.offsets.get(k) != o}
+    return {"offsets": moved} if moved else {}
 
 
 def _nodes_record(before: State, after: State) -> dict[str, Any]:
@@ -480,6 +488,8 @@ def _apply(state: State, record: Mapping[str, Any]) -> State:
         away = set(record.get("dropped_nodes", ()))
         nodes = {key: node for key, node in nodes.items() if key not in away}
         nodes |= {key: StoredNode.from_json(data) for key, data in record["nodes"].items()}
+    moved = record.get("offsets", {})
+    offsets = {**state.offsets, **{k: Offset.from_json(data) for k, data in moved.items()}}
     after = replace(
         state,
         epoch=record["epoch"],
@@ -488,6 +498,7 @@ def _apply(state: State, record: Mapping[str, Any]) -> State:
         history=history,
         nodes=nodes,
         times=times,
+        offsets=offsets,
         retain=record.get("retain"),
     )
     return after.after(record["horizon"]) if record["horizon"] > state.horizon else after

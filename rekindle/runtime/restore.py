@@ -23,6 +23,7 @@ from rekindle.redaction import without_secrets
 from rekindle.runtime.backup import Backup, Progress, check_empty, copy_file, copy_files
 from rekindle.runtime.history import FOREVER, Change, History
 from rekindle.runtime.log import CommitLog
+from rekindle.runtime.offsets import as_of
 from rekindle.runtime.places import placed
 from rekindle.runtime.rolling import TIMES_NODE
 from rekindle.runtime.state import State, ViewEntry
@@ -131,7 +132,8 @@ def _as_of(state: State, epoch: int, stage: Store) -> State:
         tuple(each for each in state.times.recent if each[0] <= epoch),
         _up_to(state.times.older, epoch, stage, TIMES_NODE),
     )
-    return replace(state, epoch=epoch, history=history, times=times)
+    offsets = as_of(state.offsets, epoch)
+    return replace(state, epoch=epoch, history=history, times=times, offsets=offsets)
 
 
 def _up_to(older: Trace | None, epoch: int, stage: Store, node: str) -> Trace | None:

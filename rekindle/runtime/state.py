@@ -21,6 +21,7 @@ from rekindle.incremental.policies.choice import Policy
 from rekindle.incremental.policies.factorised import Factorisation
 from rekindle.runtime.history import Changes, History
 from rekindle.runtime.models import ModelSpec
+from rekindle.runtime.offsets import Offsets
 from rekindle.runtime.recursion import Loop
 from rekindle.runtime.times import Times
 from rekindle.traces.segment import Segment
@@ -97,6 +98,8 @@ class State:
     nodes: Mapping[str, StoredNode] = field(default_factory=dict)
     """The plans of the views: the nodes of the circuit, as they were when each was made."""
     times: Times = field(default_factory=Times)
+    offsets: Offsets = field(default_factory=dict)
+    """How far each source of changes has been read."""
     retain: int | None = None
     """For how many epochs changes are kept, by connections that do not say so; None for all."""
 

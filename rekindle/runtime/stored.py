@@ -203,6 +203,7 @@ _record = open_record(
         "time": whole(),
         "times": record(recent=list_of(row_of(_count, whole())), older=optional(_trace)),
         "retain": optional(whole(1)),
+        "offsets": map_of(row_of(optional(text), _count)),
     },
     format=whole(1),
     epoch=_count,
@@ -287,6 +288,9 @@ def refuse_unsound(state: State) -> None:
         if past.older is not None:
             _refuse_strange(state, key, past.older)
     _refuse_disorder(state)
+    for source, offset in state.offsets.items():
+        if offset.epoch > state.epoch:
+            raise ShapeError(f"'{source[:80]}' was read at an epoch that was not committed")
 
 
 def _refuse_strange(state: State, key: str, older: Trace) -> None:

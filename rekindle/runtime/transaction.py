@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce, wraps
+from numbers import Integral
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from weakref import finalize
@@ -40,12 +41,14 @@ from rekindle.errors import (
     TransactionTimeoutError,
 )
 from rekindle.frontends.spark_sql.parameters import Arguments
+from rekindle.names import is_text
 from rekindle.runtime.changes import touch_any
 from rekindle.runtime.commits import GROUPED_ROWS, Request
 from rekindle.runtime.engine import Engine, altered, table_node
 from rekindle.runtime.factored import Factors, factored_change, products
 from rekindle.runtime.keys import keys_of
 from rekindle.runtime.lengths import fitted
+from rekindle.runtime.offsets import OffsetChange, batch_number, position
 from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
 from rekindle.runtime.state import TableEntry
 from rekindle.runtime.stepping import TableChange
@@ -112,6 +115,9 @@ class Transaction:
         self._frames: dict[str, list[tuple[DataFrame, int]]] = {}
         self._factors: dict[str, list[Factors | None]] = {}
         self._nodes: dict[str, Table] = {}
+        self._offsets: dict[str, OffsetChange] = {}
+        self._repeats = False
+        """Is what it brings there already, by a batch that was committed before?"""
         self._ended = False
         self.epoch: int | None = None
         """The epoch that the transaction became, once it is committed."""
@@ -168,6 +174,44 @@ class Transaction:
         if len(change.rows):
             self._rows.setdefault(node.name, []).append(change.rows)
             self._factors.setdefault(node.name, []).append(change.factors)
+
+    @_one_at_a_time
+    def once(self, stream: str, batch: int) -> bool:
+        """Let this transaction be a batch of a stream, by its number, which ascends.
+
+        False if that batch, or a later one, is committed already; then nothing of this transaction
+        is applied. So whoever does not know whether a batch arrived may bring it again.
+        """
+        if not _is_number(batch) or batch < 0:
+            raise DefinitionError(
+                f"{batch!r} is not the number of a batch",
+                hint="number the batches of a stream 0, 1, 2, ... as foreachBatch does",
+            )
+        last = batch_number(stream, self.offset(stream))
+        if batch <= last:
+            self._repeats = True
+            return False
+        self.advance(stream, str(int(batch)))
+        return True
+
+    @_one_at_a_time
+    def offset(self, source: str) -> str | None:
+        """How far a source of changes has been read, as it was noted; None of a new one."""
+        self._check_open()
+        if source in self._offsets:
+            return self._offsets[source].after
+        return position(self.snapshot.offsets, source)
+
+    @_one_at_a_time
+    def advance(self, source: str, offset: str) -> None:
+        """Note, as part of this transaction, how far a source has been read.
+
+        Raises `ConflictError` at the commit if somebody else has moved the source meanwhile.
+        """
+        self._check_open()
+        if not isinstance(offset, str) or not is_text(offset):
+            raise DefinitionError(f"the offset of '{source}' is not a text: {offset!r}")
+        self._offsets[source] = OffsetChange(source, self.snapshot.offsets.get(source), offset)
 
     def sql(self, statement: str, args: Arguments | None = None) -> DataFrame:
         """Run a SQL statement as part of this transaction, in whichever thread."""
@@ -279,10 +323,10 @@ class Transaction:
         """
         self._check_open()
         try:
-            changes = self._changes()
-            if not changes:
+            changes = {} if self._repeats else self._changes()
+            if self._repeats or not (changes or self._offsets):
                 return None
-            request = Request(changes, self._deadline)
+            request = Request(changes, self._deadline, tuple(self._offsets.values()))
             try:
                 self._engine.commits.commit(request)
             except ConstraintError as error:
@@ -439,6 +483,10 @@ class Transaction:
 
     def _add(self, node: Table, columns: pa.Table, weight: int | pa.Array) -> None:
         self._rows.setdefault(node.name, []).append(_weighted(columns, weight))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _weighted(columns: pa.Table, weight: int | pa.Array) -> pa.Table:

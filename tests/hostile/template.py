@@ -38,7 +38,9 @@ def build(path: Path, spark: SparkSession) -> None:
     with patch.object(rolling, "RECENT", 1), rekindle.connect(str(path), spark) as db:
         db.sql("CREATE TABLE t (k INT, x INT, s VARCHAR(8))")
         db.sql("CREATE TABLE n (k INT, name STRING, PRIMARY KEY (k))")
-        db.sql("INSERT INTO n VALUES (1, 'one'), (2, 'two')")
+        with db.transaction() as tx:
+            tx.once("names", 0)
+            tx.insert("n", [(1, "one"), (2, "two")])
         db.sql("INSERT INTO t VALUES (1, 5, 'a'), (1, 6, 'b'), (2, 7, NULL), (3, 8, 'c')")
         db.sql(
             "CREATE MATERIALIZED VIEW joined AS SELECT name, sum(x) AS total, day(date'2020-01-03')"
