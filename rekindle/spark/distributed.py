@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,34 +23,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rekindle.circuit.circuit import Scope
-from rekindle.circuit.nodes import (
-    Arrangement,
-    Constant,
-    Deduplicate,
-    Formed,
-    Group,
-    HalfJoin,
-    Indexing,
-    Node,
-    Recur,
-    Regroup,
-    Routed,
-    Table,
-    Variable,
-    View,
-)
+from rekindle.circuit.nodes import Formed, Indexing, Keeping, Node, Passing, Table
 from rekindle.circuit.stages import Branch
 from rekindle.errors import EvaluationError
-from rekindle.kernels.aggregate import state_change
 from rekindle.spark.columnar import Columnar, through
 from rekindle.spark.frames import Frames, Written, of_table, to_arrow
-from rekindle.spark.inline import InlineStep, constant_rows, write_table
+from rekindle.spark.inline import InlineStep, prepared, weighed, write_table
 from rekindle.spark.outputs import Outputs, Rows
 from rekindle.spark.pairs import of_pairs, pairs_of
-from rekindle.spark.plans import Plans, merged_column, with_positional_names
+from rekindle.spark.plans import Plans, with_positional_names
 from rekindle.spark.sharing import Sharing
 from rekindle.spark.stages import WEIGHT
-from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, driving
+from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
 from rekindle.spark.tasks import Examination, Tasks
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
@@ -104,7 +88,7 @@ class DistributedStep:
             seed = seeds.get(node.id)
             if seed is None:
                 self._run(node, result)
-            elif seed.rows or (isinstance(node, Group) and self._context.announces(node)):
+            elif seed.rows or (isinstance(node, Passing) and self._context.announces(node)):
                 self.seed(node.id, seed)
         self._sharing.close()
         return result
@@ -112,7 +96,7 @@ class DistributedStep:
     def seed(self, key: str, change: Trace) -> None:
         """Let a node have changed by what was written of it."""
         self._outputs.changes[key] = change
-        if isinstance(self._context.circuit.nodes[key], Group):
+        if isinstance(self._context.circuit.nodes[key], Passing):
             self._unread.add(key)
         else:
             self._rows[key] = change.rows
@@ -132,18 +116,18 @@ class DistributedStep:
 
     def _run(self, node: Node, result: StepResult) -> None:
         """Visit a node if anything that it reads may have changed."""
-        sources, announced = driving(node), self._context.announces(node)
-        if isinstance(node, Table) or not (announced or any(map(self._may_change, sources))):
+        sources, announced = node.driving, self._context.announces(node)
+        if not (announced or any(map(self._may_change, sources))):
             return
         started = time.perf_counter()
         with self._plans.under_settings_of(node):
             run = self._visit(node)
         seconds = time.perf_counter() - started
         result.passing |= self._scratch
-        if isinstance(node, Routed):
-            result.passing.update(() if run is None else run.paths)
-        elif run is not None:
+        if run is not None and isinstance(node, Keeping):
             result.runs[node.id] = run
+        elif run is not None:
+            result.passing.update(run.paths)
         self._remember_read(result)
         read = sum(self._rows.get(key, 0) for key in sources)
         if not (read or announced):
@@ -198,7 +182,7 @@ class DistributedStep:
     def _changed_rows(self, node: Node) -> pa.Table:
         """What a node changed by, in the driver."""
         changes = self._outputs.changes
-        if node.id in changes and not isinstance(node, Group):
+        if node.id in changes and not isinstance(node, Passing):
             return TraceReader.of_trace(changes[node.id], self._context.store).whole()
         self._keep(self._sharing.unkept([node.id]))
         rows = with_positional_names(to_arrow(self._frame(self._sharing.all_columns(node))))
@@ -206,26 +190,35 @@ class DistributedStep:
         return rows
 
     def _visit(self, node: Node) -> Run | None:
-        match node:
-            case Arrangement() | Routed() | View() | Group() | Recur():
-                return self._write_form(node)
-            case HalfJoin():
-                if not self._outputs.is_empty(node):
-                    self._unread.add(node.id)
-                return None
-            case Deduplicate() | Regroup():
+        """Write what a node keeps, or passes on by a key; what others give is read later."""
+        run = self._written(node) if isinstance(node, Indexing) else None
+        if isinstance(node, Passing):
+            if self._may_give(node, run):
                 self._unread.add(node.id)
-                return None
-            case Constant():
-                return self._constant(node)
-            case Table() | Variable():
-                return None
-        assert_never(node)
+        elif run is not None:
+            self._rows[node.id] = run.rows
+        return run
+
+    def _written(self, node: Indexing) -> Run | None:
+        """What a node that has rows by a key changes by."""
+        run = None
+        if isinstance(node, Formed):
+            run = self._write_form(node)
+        elif (rows := node.initial()) is not None:
+            arranged = prepared(self._plans, node, weighed(rows))
+            run = write_table(self._context, node.id, arranged) if len(arranged) else None
+        if run is not None:
+            self._outputs.changes[node.id] = Trace(self._plans.layout(node), (run,))
+        return run
+
+    def _may_give(self, node: Passing, run: Run | None) -> bool:
+        """Is a node to be read, after what it keeps has changed by a run?"""
+        if isinstance(node, Keeping):
+            return run is not None or self._context.announces(node)
+        return not self._outputs.is_empty(node)
 
     def _write_form(self, node: Formed) -> Run | None:
         branches = [branch for branch in node.form.branches if self._may_change(branch.node)]
-        if isinstance(node, Group) and self._context.announces(node):
-            self._unread.add(node.id)
         if not branches:
             return None
         self._keep(self._sharing.read_twice(branches))
@@ -236,14 +229,7 @@ class DistributedStep:
             if added is None:
                 raise
             run = self._evaluated(node, added)
-        if not run.rows:
-            return None
-        self._outputs.changes[node.id] = Trace(self._plans.layout(node), (run,))
-        if isinstance(node, Group):
-            self._unread.add(node.id)
-        else:
-            self._rows[node.id] = run.rows
-        return run
+        return run if run.rows else None
 
     def _evaluated(self, node: Formed, given: Sequence[tuple[Branch, Columns]]) -> Run:
         """Columns of branches through their stages, written."""
@@ -269,7 +255,7 @@ class DistributedStep:
             frames.append(_signed(self._frames.apply(frame, lowered.stages), branch))
         frame = reduce(DataFrame.unionByName, frames)
         return self._noted(
-            branches, self._write(node, frame, self._partial(node), parts=len(parts))
+            branches, self._write(node, frame, self._summing(node), parts=len(parts))
         )
 
     def _parts(
@@ -297,7 +283,7 @@ class DistributedStep:
 
     def _columnar(self, node: Formed, parts: Sequence[tuple[Branch, Rows]]) -> list[Tasks] | None:
         """The branches as tasks without the JVM; None if one of them needs it."""
-        layout, last = self._plans.layout(node), self._partial(node)
+        layout, last = self._plans.layout(node), self._summing(node)
         tasks = []
         for branch, rows in parts:
             stages = self._plans.columnar(node, branch)
@@ -329,14 +315,9 @@ class DistributedStep:
             found[replace(pairs[0], sign=1)] = partial(self._outputs.of, whole)
         return list(found.items()) if joined else None
 
-    def _constant(self, node: Constant) -> Run | None:
-        rows = constant_rows(self._plans, node)
-        if not len(rows):
-            return None
-        run = write_table(self._context, node.id, rows)
-        self._outputs.changes[node.id] = Trace(self._plans.layout(node), (run,))
-        self._rows[node.id] = run.rows
-        return run
+    def _summing(self, node: Formed) -> Callable[[pa.Table], pa.Table] | None:
+        """How rows of a node are summed up, many at a time, before they are sorted."""
+        return node.summing(self._outputs.environment)
 
     def _write(
         self,
@@ -349,17 +330,6 @@ class DistributedStep:
         layout, prefix = self._plans.layout(node), self._context.path(node.id, "bulk")
         return self._frames.write_frame(
             frame, layout, self._context.store, prefix, first, examine, parts
-        )
-
-    def _partial(self, node: Indexing) -> Callable[[pa.Table], pa.Table] | None:
-        """How rows of a group are summed up, many at a time, before they are sorted."""
-        if not isinstance(node, Group):
-            return None
-        return partial(
-            state_change,
-            layout=self._plans.layout(node),
-            accumulators=self._plans.accumulators(node),
-            merged=merged_column(node),
         )
 
 
@@ -410,7 +380,7 @@ class _LargeTurns:
     def _is_arranged(self, key: str) -> bool:
         """Are the changes of a node rows of its trace? What a group gives is not what it keeps."""
         node = self._context.circuit.nodes[key]
-        return key in self._context.traces and not isinstance(node, Group)
+        return key in self._context.traces and not isinstance(node, Passing)
 
     def _run_of(self, context: StepContext, key: str, place: int, table: pa.Table) -> Run:
         """The file of a change, written if it has none."""

@@ -6,71 +6,37 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rekindle.calculus.bodies import Measures
-from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Near, Onwards
 from rekindle.circuit.circuit import Scope
 from rekindle.circuit.nodes import (
-    Arrangement,
-    Constant,
-    Deduplicate,
-    Group,
+    Formed,
+    GroupMap,
     HalfJoin,
+    Indexing,
     Keeping,
     Moment,
     Node,
-    Recur,
-    Regroup,
-    Routed,
-    Table,
-    Variable,
-    View,
+    Passing,
 )
-from rekindle.circuit.ranges import branches_of, told_apart
+from rekindle.circuit.operators.running import Cut, Reading, Work
 from rekindle.circuit.stages import Branch, LinearForm
 from rekindle.errors import EvaluationError
-from rekindle.kernels.aggregate import (
-    Existence,
-    aggregate_change,
-    buffer_change,
-    empty_buffers,
-)
 from rekindle.kernels.arrange import arrange
-from rekindle.kernels.regroup import (
-    MOMENT,
-    parted,
-    touched_groups,
-    touched_onwards,
-    with_signs,
-)
-from rekindle.kernels.settle import distinct_at_every_stamp, from_until, groups_at_every_stamp
 from rekindle.kernels.waiting import Time
+from rekindle.spark.environment import StepEnvironment
+from rekindle.spark.group_maps import mapped_in_driver
 from rekindle.spark.loops import Loop
 from rekindle.spark.pairs import of_pairs, pairs_of
-from rekindle.spark.plans import (
-    Plans,
-    meeting_of,
-    merged_column,
-    output_columns,
-    with_positional_names,
-)
+from rekindle.spark.plans import Plans, with_positional_names
 from rekindle.spark.stages import WEIGHT
-from rekindle.spark.step import (
-    NodeStep,
-    Placement,
-    StepContext,
-    StepResult,
-    TooLargeError,
-    driving,
-)
+from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
 from rekindle.traces.arrays import KEY
+from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Durability
@@ -96,8 +62,11 @@ class InlineStep:
         self._plans = plans
         self._context = context
         self._most_rows = most_rows
+        self._environment = StepEnvironment(plans, context)
         self._changes: dict[str, pa.Table] = {}
+        """What nodes give."""
         self._states: dict[str, pa.Table] = {}
+        """What nodes keep changes by, where it is not what they give."""
         self._stored: dict[str, TraceReader] = {}
         self._past: dict[str, list[pa.Table]] = {}
         """What nodes changed by in earlier iterations of the recursion that is running."""
@@ -137,7 +106,7 @@ class InlineStep:
 
     def _run(self, node: Node, result: StepResult) -> None:
         """Visit a node if anything that it reads has changed."""
-        inputs = [key for key in driving(node) if key in self._changes]
+        inputs = [key for key in node.driving if key in self._changes]
         read = sum(len(self._changes[key]) for key in inputs)
         if not read and not self._context.announces(node):
             return
@@ -201,12 +170,12 @@ class InlineStep:
             for key, change in self._changes.items():
                 if key not in loop.inside:
                     self._past.setdefault(key, []).append(change)
-            for recur in loop.scope.recurs:
-                if recur.id in self._changes:
-                    changed.setdefault(recur.id, []).append(self._changes[recur.id])
-            for recur in loop.led_back:
-                if recur.id in self._changes:
-                    loop.waiting.add(recur.variable.id, self._changes[recur.id])
+            for feedback in loop.scope.feedbacks:
+                if feedback.id in self._changes:
+                    changed.setdefault(feedback.id, []).append(self._changes[feedback.id])
+            for feedback in loop.led_back:
+                if feedback.id in self._changes:
+                    loop.waiting.add(feedback.variable.id, self._changes[feedback.id])
             due, iteration = {}, loop.soonest(within)
         self._past |= past
         return changed
@@ -265,82 +234,100 @@ class InlineStep:
         return whole if len(changes) == 1 else arrange(whole, self._context.traces[key].layout)
 
     def _seed(self, node: Node, table: pa.Table) -> None:
-        if not isinstance(node, Group):
+        """Let a node have changed by a table, of what it keeps."""
+        if isinstance(node, Passing):
             if len(table):
-                self._changes[node.id] = table
-            return
-        outputs = self._announced(node)
-        if len(table):
-            nothing = TraceReader.of_tables(self._plans.layout(node), [])
-            outputs.append(
-                buffer_change(table, nothing, self._plans.accumulators(node), _existence(node))
-            )
-        if outputs:
-            whole = pa.concat_tables(outputs).select(output_columns(node))
-            self._changes[node.id] = with_positional_names(whole)
+                self._states[node.id] = table
+            output = self._done(node.work(self._environment))
+            if output is not None:
+                self._changes[node.id] = output
+        elif len(table):
+            self._changes[node.id] = table
 
     def _write(self, seeds: Mapping[str, pa.Table], result: StepResult) -> None:
         """Write what traces grow by, last, so that a step that fails leaves no files."""
         for node in self._context.circuit.nodes.values():
             if node.id in seeds or not isinstance(node, Keeping):
                 continue
-            state = self._states if isinstance(node, Group) else self._changes
+            state = self._states if isinstance(node, Passing) else self._changes
             table = state.get(node.id)
             if table is not None and len(table):
                 result.runs[node.id] = write_table(self._context, node.id, table)
 
-    @cached_property
-    def _branches(self) -> dict[str, list[Branch]]:
-        """What this step takes from a node, by the node."""
-        return branches_of(self._context.circuit.nodes.values())
-
     def _visit(self, node: Node) -> pa.Table | None:
-        match node:
-            case Arrangement() | Routed() | View() | Recur():
-                rows = self._form(node, node.form)
-                return None if rows is None else arrange(rows, self._plans.layout(node))
-            case HalfJoin():
-                if node.lookup is None:
-                    return self._join(node)
-                return self._join(node, told_apart(node, self._branches.get(node.id, ())))
-            case Deduplicate():
-                change = self._changes[node.arrangement]
-                before = self._before(node.arrangement)
-                output = distinct_at_every_stamp(change, before, node.stamps)
-                return with_positional_names(output.select(_rows(output)))
-            case Group():
-                return self._group(node)
-            case Regroup():
-                return self._regroup(node)
-            case Constant():
-                return constant_rows(self._plans, node)
-            case Table() | Variable():
-                return None
-        assert_never(node)
+        """What a node gives, after what it keeps has changed."""
+        written = self._written(node)
+        if not isinstance(node, Passing):
+            return written
+        if written is not None:
+            self._states[node.id] = written
+        work = node.work(self._environment, node.told_apart(self._environment))
+        rows = self._done(work)
+        if not isinstance(node, GroupMap):
+            return rows
+        rows = work.schema.empty_table() if rows is None else rows
+        return mapped_in_driver(self._plans, self._context, node, rows)
 
-    def _form(
-        self, node: Arrangement | Routed | Group | View | Recur, form: LinearForm
-    ) -> pa.Table | None:
+    def _written(self, node: Node) -> pa.Table | None:
+        """What a node that has rows by a key changes by."""
+        if isinstance(node, Formed):
+            rows = self._form(node)
+            if rows is None:
+                return None
+            summing = node.summing(self._environment)
+            return arrange(rows, self._plans.layout(node)) if summing is None else summing(rows)
+        if isinstance(node, Indexing) and (rows := node.initial()) is not None:
+            return prepared(self._plans, node, weighed(rows))
+        return None
+
+    def _done(self, work: Work) -> pa.Table | None:
+        """The tables of a kernel over the whole change, as one."""
+        tables = [] if work.first is None else [work.first]
+        change = self._states.get(work.change, self._changes.get(work.change))
+        if change is not None and len(change):
+            piece = distinct_keys(change) if work.cut is Cut.KEYS_ALONE else change
+            rows = 0
+            for table in work.kernel(piece, [self._integral(each) for each in work.reads]):
+                rows += len(table)
+                if self._most_rows is not None and rows > self._most_rows:
+                    raise TooLargeError(f"a node of this step gives more than {rows} rows")
+                tables.append(table)
+        return pa.concat_tables(tables) if tables else None
+
+    def _integral(self, reading: Reading) -> TraceReader:
+        """What a kernel looks things up in."""
+        key = reading.key
+        changed = [self._changes[key]] if key in self._changes else []
+        match reading.moment:
+            case Moment.BEFORE:
+                return self._before(key)
+            case Moment.AFTER:
+                return self._before(key, changed)
+            case Moment.DURING:
+                return TraceReader.of_tables(self._environment.layout(key), changed)
+        assert_never(reading.moment)
+
+    def _form(self, node: Formed) -> pa.Table | None:
         """The rows that the branches of a linear form give, prepared for the node.
 
         If an expression fails it may have failed on a pair that was never there: see `pairs.py`.
         """
         given = [
             (branch, rows.select(_rows(rows)))
-            for branch in form.branches
+            for branch in node.form.branches
             if (rows := self._changes.get(branch.node)) is not None
         ]
         try:
             return self._evaluated(node, given)
         except EvaluationError:
-            added = self._added_up(form, given)
+            added = self._added_up(node.form, given)
             if added is None:
                 raise
         return self._evaluated(node, added)
 
     def _evaluated(
         self,
-        node: Arrangement | Routed | Group | View | Recur,
+        node: Formed,
         given: Sequence[tuple[Branch, pa.Table]],
     ) -> pa.Table | None:
         """Rows of branches through their stages."""
@@ -376,93 +363,7 @@ class InlineStep:
         """The pairs of a half join, each by itself also where one was `given` for several."""
         half = self._context.circuit.nodes[key]
         assert isinstance(half, HalfJoin)
-        return given if half.lookup is None else self._join(half)
-
-    def _join(self, node: HalfJoin, apart: Sequence[int] | None = None) -> pa.Table | None:
-        """The pairs of a half join; of rows that agree in the columns `apart` one for all."""
-        change = self._changes.get(node.change)
-        reader = None if change is None else self._against(node)
-        if reader is None:
-            return None
-        tables = []
-        rows = 0
-        for table in meeting_of(node, apart).batches(change, reader):
-            rows += len(table)
-            if self._most_rows is not None and rows > self._most_rows:
-                raise TooLargeError(f"a join of this step gives more than {rows} rows")
-            tables.append(table)
-        return with_positional_names(pa.concat_tables(tables)) if tables else None
-
-    def _group(self, node: Group) -> pa.Table | None:
-        outputs = self._announced(node)
-        accumulators = self._plans.accumulators(node)
-        rows = self._form(node, node.form)
-        if rows is not None:
-            state, output = aggregate_change(
-                rows, self._before(node.id), accumulators, _existence(node), merged_column(node)
-            )
-            self._states[node.id] = state
-            outputs.append(output)
-        if not outputs:
-            return None
-        return with_positional_names(pa.concat_tables(outputs).select(output_columns(node)))
-
-    def _announced(self, node: Group) -> list[pa.Table]:
-        """The buffers of no rows, where a group without keys begins with them."""
-        if not self._context.announces(node):
-            return []
-        first = empty_buffers(self._plans.accumulators(node))
-        return [first.add_column(0, WEIGHT, pa.array([1], pa.int64()))]
-
-    def _regroup(self, node: Regroup) -> pa.Table | None:
-        arrangement = self._context.circuit.nodes[node.arrangement]
-        layout = self._context.traces[node.arrangement].layout
-        change = self._changes.get(node.arrangement, layout.empty())
-        before = self._before(node.arrangement)
-        match node.extent:
-            case _ if node.stamps:
-                rows = groups_at_every_stamp(change, before, node.stamps)
-            case Onwards():
-                assert node.kept is not None
-                rows = touched_onwards(change, before, self._before(node.kept.id), node.extent)
-            case _:
-                after = self._before(node.arrangement, [change])
-                rows = touched_groups(change, before, after, node.extent)
-        if self._most_rows is not None and len(rows) > self._most_rows:
-            raise TooLargeError(f"the touched groups of this step have {len(rows)} rows")
-        schema = arrangement.schema
-        parts = []
-        if len(rows):
-            if isinstance(node.extent, Onwards):
-                leaving, rows = parted(rows)
-                parts.append(with_positional_names(leaving))
-            result = self._plans.regroup(node, schema).run(rows)
-            if node.stamps:
-                result = from_until(result, len(node.keys), node.stamps)
-            elif isinstance(node.extent, Near):
-                result = with_signs(result)
-            parts.append(with_positional_names(result))
-        if not node.keys and isinstance(node.body, Measures):
-            parts += empty_results(self._plans, node, schema, rows, self._context)
-        return pa.concat_tables(parts) if parts else None
-
-    def _against(self, node: HalfJoin) -> TraceReader | None:
-        """What the change of a join is paired with; None for nothing."""
-        changed = [self._changes[node.against]] if node.against in self._changes else []
-        match node.moment:
-            case Moment.BEFORE:
-                return self._before(node.against)
-            case Moment.AFTER:
-                return self._before(node.against, changed)
-            case Moment.DURING:
-                layout = self._plans.layout(self._routed(node.against))
-                return TraceReader.of_tables(layout, changed) if changed else None
-        assert_never(node.moment)
-
-    def _routed(self, key: str) -> Routed:
-        node = self._context.circuit.nodes[key]
-        assert isinstance(node, Routed)
-        return node
+        return given if half.lookup is None else self._done(half.work(self._environment))
 
     def _before(self, key: str, extra: Sequence[pa.Table] = ()) -> TraceReader:
         """A node's integral before its change, or with some of it."""
@@ -476,33 +377,13 @@ class InlineStep:
         return self._stored[key].plus([*past, *extra])
 
 
-def _existence(node: Group) -> Existence:
-    return Existence.WITH_ROWS if node.keys else Existence.ALWAYS
-
-
-def empty_results(
-    plans: Plans, node: Regroup, rows: Schema, touched: pa.Table, context: StepContext
-) -> list[pa.Table]:
-    """The result over no rows, for the moments at which an aggregate without keys has none."""
-    moments = set(touched.column(MOMENT).unique().to_pylist())
-    if node.id in context.fresh:
-        moments.add(-1)
-    result = plans.of_nothing(node, rows)
-    return [
-        result.add_column(0, WEIGHT, pa.array([moment], pa.int64()))
-        for moment in (-1, 1)
-        if moment not in moments
-    ]
-
-
-def constant_rows(plans: Plans, node: Constant) -> pa.Table:
-    """The rows of a constant, arranged."""
-    rows = node.relation.table
+def weighed(rows: pa.Table) -> pa.Table:
+    """Rows as a change: each comes once."""
     ones = pa.array(np.ones(len(rows), dtype=np.int64))
-    return prepared(plans, node, with_positional_names(rows.add_column(0, WEIGHT, ones)))
+    return with_positional_names(rows.add_column(0, WEIGHT, ones))
 
 
-def prepared(plans: Plans, node: Table | Constant, rows: pa.Table) -> pa.Table:
+def prepared(plans: Plans, node: Indexing, rows: pa.Table) -> pa.Table:
     """Rows with weights as an arranged change of a source; parts may be arranged already."""
     layout = plans.layout(node)
     if is_arranged(rows):
