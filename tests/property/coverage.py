@@ -207,11 +207,11 @@ def lines() -> list[str]:
     if not any(SEEN.values()):
         return []
     counts = ", ".join(f"{count:,} {name}" for name, count in SEEN["count"].items())
-    found = [counts, "", f"{'node':<12}{'way':<32}" + "".join(f"{p:>9}" for p in PLACES)]
+    found = [counts, "", f"{'node':<14}{'way':<32}" + "".join(f"{p:>9}" for p in PLACES)]
     for way in WAYS:
         numbers = [SEEN["nodes"][_key(*way, place)] for place in PLACES]
         if any(numbers):
-            found.append(f"{way[0]:<12}{way[1]:<32}" + "".join(f"{n:>9,}" for n in numbers))
+            found.append(f"{way[0]:<14}{way[1]:<32}" + "".join(f"{n:>9,}" for n in numbers))
     found.append("")
     for title in (*DECLARED, "stages", "strategies", "law"):
         counted = SEEN[title].most_common()
