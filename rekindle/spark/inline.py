@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 import numpy as np
@@ -24,17 +22,16 @@ from rekindle.circuit.nodes import (
     Passing,
 )
 from rekindle.circuit.operators.running import Cut, Reading, Work
-from rekindle.circuit.stages import Branch, LinearForm
-from rekindle.errors import EvaluationError
+from rekindle.circuit.stages import Branch
 from rekindle.kernels.arrange import arrange
 from rekindle.kernels.waiting import Time
-from rekindle.spark.environment import StepEnvironment
+from rekindle.spark.executor import Executor
 from rekindle.spark.group_maps import mapped_in_driver
 from rekindle.spark.loops import Loop
-from rekindle.spark.pairs import of_pairs, pairs_of
+from rekindle.spark.pairs import of_pairs
 from rekindle.spark.plans import Plans, with_positional_names
 from rekindle.spark.stages import WEIGHT
-from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, TooLargeError
+from rekindle.spark.step import Placement, StepContext, StepResult, TooLargeError
 from rekindle.traces.arrays import KEY
 from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
@@ -53,16 +50,16 @@ Elsewhere: TypeAlias = Callable[
 """Takes a turn of some nodes: from what is due, and what changed before, to what changes."""
 
 
-class InlineStep:
+class InlineStep(Executor[pa.Table, pa.Table, pa.Table | None]):
     """Runs one step on tables in memory."""
+
+    placement = Placement.INLINE
 
     def __init__(
         self, plans: Plans, context: StepContext, most_rows: int | None = MAXIMUM_JOIN_ROWS
     ) -> None:
-        self._plans = plans
-        self._context = context
+        super().__init__(plans, context)
         self._most_rows = most_rows
-        self._environment = StepEnvironment(plans, context)
         self._changes: dict[str, pa.Table] = {}
         """What nodes give."""
         self._states: dict[str, pa.Table] = {}
@@ -81,7 +78,7 @@ class InlineStep:
         has the last word.
         """
         result = StepResult()
-        self._visit_all(seeds, result)
+        self._walk(seeds, result)
         if checked is not None:
             checked()
         self._write(seeds, result)
@@ -89,39 +86,17 @@ class InlineStep:
 
     def outcome(self, seeds: Mapping[str, pa.Table], key: str) -> pa.Table | None:
         """What one node changes by; nothing is written."""
-        self._visit_all(seeds, StepResult())
+        self._walk(seeds, StepResult())
         return self._changes.get(key)
 
-    def _visit_all(self, seeds: Mapping[str, pa.Table], result: StepResult) -> None:
-        scopes = self._context.circuit.scopes
-        inside = {node.id for scope in scopes.values() for node in scope.members}
-        for node in self._context.circuit.nodes.values():
-            seed = seeds.get(node.id)
-            if seed is not None:
-                self._seed(node, seed)
-            elif node.id in scopes:
-                self._changes |= self.iterate(scopes[node.id], self._changes, result)
-            elif node.id not in inside:
-                self._run(node, result)
+    def _may_change(self, key: str) -> bool:
+        return self._rows_of(key) > 0
 
-    def _run(self, node: Node, result: StepResult) -> None:
-        """Visit a node if anything that it reads has changed."""
-        inputs = [key for key in node.driving if key in self._changes]
-        read = sum(len(self._changes[key]) for key in inputs)
-        if not read and not self._context.announces(node):
-            return
-        started = time.perf_counter()
-        with self._plans.under_settings_of(node):
-            change = self._visit(node)
-        if change is not None and len(change):
-            self._changes[node.id] = change
-        step = NodeStep(
-            read,
-            0 if change is None else len(change),
-            time.perf_counter() - started,
-            Placement.INLINE,
-        )
-        result.nodes[node.id] = step.after(result.nodes.get(node.id))
+    def _rows_of(self, key: str) -> int:
+        return len(self._changes.get(key, ()))
+
+    def _run_scope(self, scope: Scope, result: StepResult) -> None:
+        self._changes |= self.iterate(scope, self._changes, result)
 
     def iterate(
         self,
@@ -234,12 +209,11 @@ class InlineStep:
         return whole if len(changes) == 1 else arrange(whole, self._context.traces[key].layout)
 
     def _seed(self, node: Node, table: pa.Table) -> None:
-        """Let a node have changed by a table, of what it keeps."""
         if isinstance(node, Passing):
             if len(table):
                 self._states[node.id] = table
             output = self._done(node.work(self._environment))
-            if output is not None:
+            if output is not None and len(output):
                 self._changes[node.id] = output
         elif len(table):
             self._changes[node.id] = table
@@ -254,13 +228,17 @@ class InlineStep:
             if table is not None and len(table):
                 result.runs[node.id] = write_table(self._context, node.id, table)
 
-    def _visit(self, node: Node) -> pa.Table | None:
-        """What a node gives, after what it keeps has changed."""
-        written = self._written(node)
-        if not isinstance(node, Passing):
-            return written
-        if written is not None:
-            self._states[node.id] = written
+    def _visit(self, node: Node, result: StepResult) -> None:
+        change = self._written(node)
+        if isinstance(node, Passing):
+            if change is not None:
+                self._states[node.id] = change
+            change = self._given(node)
+        if change is not None and len(change):
+            self._changes[node.id] = change
+
+    def _given(self, node: Passing) -> pa.Table | None:
+        """What a node gives that stores nothing of it."""
         work = node.work(self._environment, node.told_apart(self._environment))
         rows = self._done(work)
         if not isinstance(node, GroupMap):
@@ -271,7 +249,10 @@ class InlineStep:
     def _written(self, node: Node) -> pa.Table | None:
         """What a node that has rows by a key changes by."""
         if isinstance(node, Formed):
-            rows = self._form(node)
+            changes = [(branch, self._changes.get(branch.node)) for branch in node.form.branches]
+            rows = self._formed(
+                node, [(b, rows.select(_rows(rows))) for b, rows in changes if rows is not None]
+            )
             if rows is None:
                 return None
             summing = node.summing(self._environment)
@@ -307,59 +288,35 @@ class InlineStep:
                 return TraceReader.of_tables(self._environment.layout(key), changed)
         assert_never(reading.moment)
 
-    def _form(self, node: Formed) -> pa.Table | None:
-        """The rows that the branches of a linear form give, prepared for the node.
-
-        If an expression fails it may have failed on a pair that was never there: see `pairs.py`.
-        """
-        given = [
-            (branch, rows.select(_rows(rows)))
-            for branch in node.form.branches
-            if (rows := self._changes.get(branch.node)) is not None
-        ]
-        try:
-            return self._evaluated(node, given)
-        except EvaluationError:
-            added = self._added_up(node.form, given)
-            if added is None:
-                raise
-        return self._evaluated(node, added)
-
     def _evaluated(
         self,
         node: Formed,
         given: Sequence[tuple[Branch, pa.Table]],
     ) -> pa.Table | None:
-        """Rows of branches through their stages."""
         parts = []
         for branch, change in given:
             rows = self._plans.segment(node, branch).run(change)
             if rows is not None:
-                parts.append(_signed(rows, branch))
+                parts.append(signed(rows, branch.sign))
         return pa.concat_tables(parts) if parts else None
 
-    def _added_up(
-        self, form: LinearForm, given: Sequence[tuple[Branch, pa.Table]]
-    ) -> list[tuple[Branch, pa.Table]] | None:
-        """What is left of the pairs of joins when they are added up; None if there are none."""
-        found = dict(given)
-        joined = pairs_of(self._context.circuit, form.branches)
-        for branches in joined:
-            parts = [
-                _signed(rows, branch)
-                for branch in branches
-                if (rows := self._pairs(branch.node, found.pop(branch, None))) is not None
-            ]
-            if not parts:
-                continue
-            whole = of_pairs(branches)
-            hashed = self._plans.segment(whole, whole.form.branches[0]).run(pa.concat_tables(parts))
-            if hashed is not None:
-                table = arrange(hashed, self._plans.layout(whole))
-                found[replace(branches[0], sign=1)] = table.select(_rows(table))
-        return list(found.items()) if joined else None
+    def _added_up(self, given: Sequence[tuple[Branch, pa.Table]]) -> pa.Table | None:
+        branches = [branch for branch, _ in given]
+        parts = [
+            signed(pairs, branch.sign)
+            for branch, rows in given
+            if (pairs := self._pairs(branch.node, rows)) is not None
+        ]
+        if not parts:
+            return None
+        whole = of_pairs(branches)
+        hashed = self._plans.segment(whole, whole.form.branches[0]).run(pa.concat_tables(parts))
+        if hashed is None:
+            return None
+        table = arrange(hashed, self._plans.layout(whole))
+        return table.select(_rows(table))
 
-    def _pairs(self, key: str, given: pa.Table | None) -> pa.Table | None:
+    def _pairs(self, key: str, given: pa.Table) -> pa.Table | None:
         """The pairs of a half join, each by itself also where one was `given` for several."""
         half = self._context.circuit.nodes[key]
         assert isinstance(half, HalfJoin)
@@ -405,10 +362,9 @@ def write_table(context: StepContext, key: str, table: pa.Table) -> Run:
     )
 
 
-def _signed(rows: pa.Table, branch: Branch) -> pa.Table:
-    if branch.sign > 0:
-        return rows
-    return rows.set_column(0, WEIGHT, pc.negate(rows.column(WEIGHT)))
+def signed(rows: pa.Table, sign: int) -> pa.Table:
+    """The rows times a sign."""
+    return rows if sign > 0 else rows.set_column(0, WEIGHT, pc.negate(rows.column(WEIGHT)))
 
 
 def _rows(table: pa.Table) -> list[str]:

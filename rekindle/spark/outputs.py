@@ -35,11 +35,13 @@ Rows: TypeAlias = Tasks | DataFrame
 class Outputs:
     """The outputs of the nodes of one step, from the changes that were written."""
 
-    def __init__(self, plans: Plans, frames: Frames, context: StepContext) -> None:
+    def __init__(
+        self, plans: Plans, frames: Frames, context: StepContext, environment: StepEnvironment
+    ) -> None:
         self._plans = plans
         self._frames = frames
         self._context = context
-        self.environment = StepEnvironment(plans, context)
+        self.environment = environment
         self.changes: dict[str, Trace] = {}
         """By what nodes that are arranged, or groups, changed."""
         self.in_driver: dict[str, DataFrame] = {}
