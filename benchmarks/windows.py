@@ -13,10 +13,10 @@ from typing import Any
 from unittest.mock import patch
 
 import rekindle
+from rekindle.circuit.operators import group_map
 from rekindle.frontends.spark_sql import extents
 from rekindle.kernels import regroup
 from rekindle.runtime.database import Database
-from rekindle.spark import inline
 from rekindle.spark.session import local_session
 
 WINDOWS = {
@@ -68,8 +68,8 @@ def _measured(db: Database, function: str, rows: int, place: int, whole: bool) -
 
     seconds = []
     with (
-        patch.object(inline, "touched_groups", counted(regroup.touched_groups)),
-        patch.object(inline, "touched_onwards", counted(regroup.touched_onwards)),
+        patch.object(group_map, "touched_groups", counted(regroup.touched_groups)),
+        patch.object(group_map, "touched_onwards", counted(regroup.touched_onwards)),
     ):
         for i in range(REPEATED + 2):
             started = time.perf_counter()

@@ -37,21 +37,20 @@ from rekindle.calculus.text import to_tree_text_with_table
 from rekindle.circuit.nodes import (
     Arrangement,
     Constant,
-    Deduplicate,
+    DistinctRows,
+    Exchange,
+    Feedback,
     Group,
+    GroupMap,
     HalfJoin,
     Moment,
     Node,
     Nulls,
-    Recur,
-    Regroup,
-    Routed,
     Side,
     Table,
     Variable,
     View,
     fingerprint,
-    is_arranged_by,
 )
 from rekindle.circuit.ranges import Index, index_of, lookup_of, other, worthwhile
 from rekindle.circuit.stages import (
@@ -92,23 +91,23 @@ class Scope:
     """
 
     members: tuple[Node, ...]
-    recurs: tuple[Recur, ...]
+    feedbacks: tuple[Feedback, ...]
     inner: Mapping[str, Scope] = field(default_factory=dict)
 
     @property
     def depth(self) -> int:
         """How many scopes its rows are stamped by."""
-        return self.recurs[0].variable.depth
+        return self.feedbacks[0].variable.depth
 
     @property
-    def led_back(self) -> tuple[Recur, ...]:
+    def led_back(self) -> tuple[Feedback, ...]:
         """Those whose relation the recursion reads: their changes come back an iteration later.
 
         A relation that nothing reads any more, since the optimiser found a rule to be empty, is a
         part of the recursion all the same if it reads one that is led back.
         """
         variables = {node.id for node in self.members if isinstance(node, Variable)}
-        return tuple(recur for recur in self.recurs if recur.variable.id in variables)
+        return tuple(feedback for feedback in self.feedbacks if feedback.variable.id in variables)
 
 
 @dataclass(slots=True)
@@ -238,7 +237,7 @@ class Circuit:
         most = None if self._variables else self._most_branches
         if most is None or len(form.branches) <= most or self._uses.get(id(stream), 0) < 2:
             return form
-        node = Routed(form, ())
+        node = Exchange(form, ())
         return LinearForm((Branch(self._add(node), node.schema),), node.schema)
 
     def _lower(self, stream: Stream) -> LinearForm:
@@ -289,42 +288,44 @@ class Circuit:
             Variable(digest, name, fix.schema_of(name) + STAMPED, fix.limit, depth)
             for name in fix.names
         ]
-        if variables[fix.output].recur not in self.nodes:
+        if variables[fix.output].feedback not in self.nodes:
             outer, forms, integrated = self._variables, self._forms, self._integrated
             uses = self._uses
             self._variables = {**outer, **{v.name: self._add(v) for v in variables}}
             for variable, body in zip(variables, stamped_bodies(fix), strict=True):
                 form = self._lowered(derive_stamped(body))
-                self._add(Recur(variable, LinearForm(form.branches, variable.schema)))
+                self._add(Feedback(variable, LinearForm(form.branches, variable.schema)))
             self._variables, self._forms, self._integrated = outer, forms, integrated
             self._uses = uses
-        recur = self.nodes[variables[fix.output].recur]
+        feedback = self.nodes[variables[fix.output].feedback]
         fields = enumerate(fix.schema.fields)
         kept = Project(tuple((f.name, Column(i, f.type, f.nullable)) for i, f in fields))
-        return LinearForm((Branch(recur.id, recur.schema).then(kept),), fix.schema)
+        return LinearForm((Branch(feedback.id, feedback.schema).then(kept),), fix.schema)
 
     @property
     def scopes(self) -> Mapping[str, Scope]:
         """The recursions that are in no other, each under the last of its nodes."""
         if self._scopes is None:
-            loops: dict[str, list[Recur]] = {}
+            loops: dict[str, list[Feedback]] = {}
             for node in self.nodes.values():
-                if isinstance(node, Recur):
+                if isinstance(node, Feedback):
                     loops.setdefault(node.variable.scope, []).append(node)
-            found = [Scope(self._members(recurs), tuple(recurs)) for recurs in loops.values()]
+            found = [
+                Scope(self._members(feedbacks), tuple(feedbacks)) for feedbacks in loops.values()
+            ]
             self._scopes = _nested([scope for scope in found if scope.led_back])
         return self._scopes
 
-    def _members(self, recurs: list[Recur]) -> tuple[Node, ...]:
+    def _members(self, feedbacks: list[Feedback]) -> tuple[Node, ...]:
         """The nodes that depend on a variable of the recursion and that feed it.
 
         The way around leads through its own variables and those of recursions inside it, and not
         through those of recursions that it is in itself.
         """
-        depth = recurs[0].variable.depth
-        inside = {recur.variable.id for recur in recurs}
+        depth = feedbacks[0].variable.depth
+        inside = {feedback.variable.id for feedback in feedbacks}
         feeding: set[str] = set()
-        waiting = [recur.id for recur in recurs]
+        waiting = [feedback.id for feedback in feedbacks]
         while waiting:
             node = self.nodes.get(waiting.pop())
             if node is None or node.id in feeding:
@@ -339,7 +340,7 @@ class Circuit:
             for found in self.nodes.values():
                 if found.id in feeding and not inside.isdisjoint(found.inputs):
                     inside.add(found.id)
-        inside |= {recur.id for recur in recurs}
+        inside |= {feedback.id for feedback in feedbacks}
         return tuple(node for node in self.nodes.values() if node.id in inside)
 
     def _sum(self, parts: tuple[Stream, ...]) -> LinearForm:
@@ -391,7 +392,7 @@ class Circuit:
                 moment, kept = Moment.AFTER, self._indexed(_integrand(against), held.stored)
             case _:
                 moment = Moment.DURING
-                kept = self._add(Routed(self._form(against), held.keys))
+                kept = self._add(Exchange(self._form(against), held.keys))
         node = HalfJoin(
             change=self._by(change, index),
             against=kept,
@@ -437,14 +438,14 @@ class Circuit:
         if not isinstance(stream, Input) or not isinstance(stream.source, Source):
             return False
         node = self.nodes.get(self.names.get(stream.source.name, ""))
-        return isinstance(node, Table) and is_arranged_by(node, keys)
+        return isinstance(node, Table) and node.provides(keys)
 
     def _update(self, operator: Term, change: Stream) -> LinearForm:
         form = self._form(change)
         match operator:
             case Distinct():
                 arrangement = self._arranged(form, None, stamps=operator.stamps)
-                node: Node = Deduplicate(arrangement, form.schema, operator.stamps)
+                node: Node = DistinctRows(arrangement, form.schema, operator.stamps)
                 return LinearForm((Branch(self._add(node), form.schema),), form.schema)
             case Aggregate():
                 node = Group(
@@ -456,10 +457,10 @@ class Circuit:
                 )
                 return LinearForm((branch,), operator.schema)
             case terms.PerGroup():
-                return self._regroup(operator, form)
+                return self._group_map(operator, form)
         raise RekindleError(f"{type(operator).__name__} has no per-key update")
 
-    def _regroup(self, operator: terms.PerGroup, form: LinearForm) -> LinearForm:
+    def _group_map(self, operator: terms.PerGroup, form: LinearForm) -> LinearForm:
         fields = form.schema.fields
         keys = tuple(Column(i, fields[i].type, fields[i].nullable) for i in operator.keys)
         # Without NULLs in its keys an arrangement for groups serves joins too.
@@ -468,7 +469,7 @@ class Circuit:
         arrangement = self._arranged(
             form, keys, nulls, None if extent is None else extent.column, operator.stamps
         )
-        node = Regroup(arrangement, operator.keys, operator.body, extent, operator.stamps)
+        node = GroupMap(arrangement, operator.keys, operator.body, extent, operator.stamps)
         given = self._add(node)
         if node.kept is not None:
             given = self._add(node.kept)
@@ -479,7 +480,7 @@ class Circuit:
         if _by_index(change, index) in self._integrated:
             return self._indexed(change, index)
         form = self._marked(change, index)
-        return self._provided(form, index.keys) or self._add(Routed(form, index.keys))
+        return self._provided(form, index.keys) or self._add(Exchange(form, index.keys))
 
     def _indexed(self, stream: Stream, index: Index) -> str:
         """The node whose trace is the stream's integral by a join's index."""
@@ -509,12 +510,7 @@ class Circuit:
             return None
         (branch,) = form.branches
         node = self.nodes[branch.node]
-        serves = (
-            isinstance(node, Table | Constant | View)
-            and not branch.stages
-            and branch.sign == 1
-            and is_arranged_by(node, keys)
-        )
+        serves = not branch.stages and branch.sign == 1 and node.provides(keys)
         return node.id if serves else None
 
 

@@ -23,8 +23,9 @@ from rekindle.circuit.drawing_text import (
     text_element,
     text_width,
 )
-from rekindle.circuit.explain_nodes import ExplainedNode, Link, Role
+from rekindle.circuit.explain_nodes import ExplainedNode
 from rekindle.circuit.explain_text import last_epoch, summary
+from rekindle.circuit.operators.words import Link, Role
 
 GAP = 92.0
 """Between two columns: room for the bend of a line."""

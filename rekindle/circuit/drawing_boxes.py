@@ -12,6 +12,7 @@ from xml.sax.saxutils import quoteattr
 from rekindle.circuit.drawing_text import MUTED, RULE, clean, fit, text_element, wrap
 from rekindle.circuit.explain_nodes import ExplainedNode, fused_words
 from rekindle.circuit.explain_text import sharing_words, state_words, step_words
+from rekindle.circuit.nodes import OPERATORS
 
 WIDTH = 264.0
 HEAD = 24.0
@@ -19,20 +20,8 @@ PORT = 24.0
 """Between the ends of two lines at a box."""
 MOST_STAGES = 4
 
-COLOURS: Mapping[str, str] = {
-    "table": "#0f766e",
-    "arrangement": "#2563eb",
-    "route": "#475569",
-    "half join": "#c2410c",
-    "distinct": "#a21caf",
-    "group": "#6d28d9",
-    "regroup": "#86198f",
-    "constant": "#3f6212",
-    "variable": "#b91c1c",
-    "recursion": "#b91c1c",
-    "view": "#334155",
-}
-"""By kind of node; white text is legible on each."""
+COLOURS: Mapping[str, str] = {operator.kind: operator.colour for operator in OPERATORS}
+"""By kind of node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rekindle.circuit.explain_nodes import ExplainedNode, Link, NodeFacts, Role, fused_words
+from rekindle.circuit.explain_nodes import ExplainedNode, NodeFacts, fused_words
 from rekindle.circuit.explain_words import count_words, duration_words, listed, size_words
+from rekindle.circuit.operators.words import Link, Role
 
 _WIDEST = 96
 """Columns stand no further to the right than this; a longer label pushes them."""

@@ -12,21 +12,20 @@ a large part of them wherever it is looked up. A range of the rows of a primary 
 
 Of `SELECT a.* FROM a JOIN b ON a.x > b.y` nobody sees which b a row of a has met. When b changes
 from one row to another, the rows of a that both of them meet have nothing to do with the change:
-only those between the two ranges are read. `told_apart` finds such joins.
+only those between the two ranges are read. `half_join.told_apart` finds such joins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Join, Range
-from rekindle.circuit.nodes import Formed, HalfJoin, Lookup, Node, Side
-from rekindle.circuit.stages import Branch, Finish, Generate, Match, Project, Stage, Where
-
-MARK = "mark"
+from rekindle.circuit.nodes import Formed, Lookup, Node, Side
+from rekindle.circuit.operators.arrangement import MARK
+from rekindle.circuit.stages import Branch, Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,27 +103,6 @@ def lookup_of(join: Join, change_side: Side, ranges: dict[Side, Range]) -> Looku
     return Lookup(low, high)
 
 
-def told_apart(half: HalfJoin, branches: Iterable[Branch]) -> tuple[int, ...] | None:
-    """The columns by which the rows of a change differ for those who read the pairs of a half join.
-
-    Rows that agree in them make the same pairs for all branches, as far as their ranges agree.
-    None: every row is looked at by itself, since the ranges do not decide what the pairs are, or
-    since all columns are shown.
-    """
-    first, last = 0, half.left_width
-    if half.change_side is Side.RIGHT:
-        first, last = half.left_width, len(half.schema)
-    found: set[int] = set()
-    for branch in branches:
-        match, *others = branch.stages or (None,)
-        if not isinstance(match, Match) or not match.decides:
-            return None
-        keys = match.left_keys if half.change_side is Side.LEFT else match.right_keys
-        found.update(*(key.references for key in keys))
-        found.update(i - first for i in _read(others, len(half.schema)) if first <= i < last)
-    return tuple(sorted(found)) if len(found) < last - first else None
-
-
 def branches_of(nodes: Iterable[Node]) -> dict[str, list[Branch]]:
     """The branches of all linear forms of some nodes, by the node that they begin at."""
     found: dict[str, list[Branch]] = {}
@@ -133,19 +111,3 @@ def branches_of(nodes: Iterable[Node]) -> dict[str, list[Branch]]:
             for branch in node.form.branches:
                 found.setdefault(branch.node, []).append(branch)
     return found
-
-
-def _read(stages: Sequence[Stage], width: int) -> set[int]:
-    """The columns, of `width`, that stages read."""
-    found: set[int] = set()
-    for stage in stages:
-        match stage:
-            case Where():
-                found |= stage.predicate.references
-            case Project():
-                return found.union(*(scalar.references for _, scalar in stage.outputs))
-            case Generate():
-                return found | stage.generator.references | set(stage.kept)
-            case Match() | Finish():
-                break
-    return set(range(width))

@@ -7,6 +7,7 @@ normal form, and Spark evaluates each branch in one go.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -133,6 +134,22 @@ class Finish:
 
 
 Stage: TypeAlias = Project | Where | Generate | Match | Finish
+
+
+def columns_read(stages: Sequence[Stage], width: int) -> set[int]:
+    """The columns that stages read, of rows that have `width` of them."""
+    found: set[int] = set()
+    for stage in stages:
+        match stage:
+            case Where():
+                found |= stage.predicate.references
+            case Project():
+                return found.union(*(scalar.references for _, scalar in stage.outputs))
+            case Generate():
+                return found | stage.generator.references | set(stage.kept)
+            case Match() | Finish():
+                break
+    return set(range(width))
 
 
 @dataclass(frozen=True, slots=True)

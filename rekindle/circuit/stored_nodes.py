@@ -7,8 +7,9 @@ is one that this code cannot run.
 
 The form is JSON of plain nodes. What has no Python form (an expression of Catalyst, a user's
 function) is a number into the node's `parts`, texts that the front end reads (`persist`). A stored
-form is data from anywhere: classes come from the list below, every field is held against the type
-that its class declares, and columns against the width of the rows that they are taken from.
+form is data from anywhere: classes come from the lists below, by tags that outlive their names,
+every field is held against the type that its class declares, and columns against the width of the
+rows that they are taken from.
 """
 
 from __future__ import annotations
@@ -34,22 +35,8 @@ from rekindle.calculus.terms import (
     Onwards,
     Quantiles,
 )
-from rekindle.circuit.nodes import (
-    Arrangement,
-    Constant,
-    Deduplicate,
-    Group,
-    HalfJoin,
-    Indexed,
-    Lookup,
-    Node,
-    Recur,
-    Regroup,
-    Routed,
-    Table,
-    Variable,
-    View,
-)
+from rekindle.circuit.nodes import OPERATORS, Lookup, Node, Variable
+from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.stages import (
     Branch,
     Finish,
@@ -68,16 +55,30 @@ PLAN_VERSION = 1
 Dump: TypeAlias = Callable[[object], str]
 Load: TypeAlias = Callable[[str], object]
 
-_NODES = (
-    *(Constant, Arrangement, Routed, HalfJoin, Deduplicate, Group, Regroup, View, Variable, Recur),
-)
-_VALUES = (
-    *(Column, Literal, Call, Measures, Measure, Explode, ExplodeOuter),
-    *(First, Near, Onwards, Quantiles, Lookup),
-    *(LinearForm, Branch, Project, Where, Generate, Match, Finish),
-)
-_STORED: dict[str, type[Any]] = {kind.__name__: kind for kind in _NODES}
-_INSIDE: dict[str, type[Any]] = {kind.__name__: kind for kind in _VALUES}
+_STORED: Mapping[str, type[Any]] = {each.kind: each for each in OPERATORS if each.is_stored}
+_INSIDE: Mapping[str, type[Any]] = {
+    "column": Column,
+    "literal": Literal,
+    "call": Call,
+    "measures": Measures,
+    "measure": Measure,
+    "explode": Explode,
+    "explode outer": ExplodeOuter,
+    "first": First,
+    "near": Near,
+    "onwards": Onwards,
+    "quantiles": Quantiles,
+    "lookup": Lookup,
+    "form": LinearForm,
+    "branch": Branch,
+    "project": Project,
+    "where": Where,
+    "generate": Generate,
+    "match": Match,
+    "finish": Finish,
+}
+"""The values inside of nodes, by the tag that stands for the class in stored forms."""
+_TAGS: Mapping[type[Any], str] = {each: tag for tag, each in (*_STORED.items(), *_INSIDE.items())}
 _ROLES: Mapping[Any, tuple[type[Any], ...]] = {
     Scalar: (Column, Literal, Call),
     Evaluable: (Column, Literal, Call),
@@ -85,12 +86,11 @@ _ROLES: Mapping[Any, tuple[type[Any], ...]] = {
     Generator: (Explode, ExplodeOuter),
 }
 """What stands for each protocol besides parts of the front end."""
-_FIELDS: Mapping[str, Mapping[str, Any]] = {
-    name: {f.name: get_type_hints(kind)[f.name] for f in fields(kind) if f.init}
-    for name, kind in (_STORED | _INSIDE).items()
+_FIELDS: Mapping[type[Any], Mapping[str, Any]] = {
+    each: {f.name: get_type_hints(each)[f.name] for f in fields(each) if f.init} for each in _TAGS
 }
 """The declared types of what each constructor takes."""
-_KIND, _PART = "is", "part"
+_TAG, _PART = "is", "part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class StoredNode:
     @property
     def is_variable(self) -> bool:
         """Is it a recursion's variable, which is made before what it is fed by?"""
-        return self.form.startswith(f'{{"{_KIND}":"{Variable.__name__}"')
+        return self.form.startswith(f'{{"{_TAG}":"{Variable.kind}"')
 
 
 def reached(roots: Sequence[str], nodes: Mapping[str, StoredNode]) -> list[str]:
@@ -162,21 +162,18 @@ def stored(node: Node, dump: Dump) -> StoredNode:
                 return [value.name, value.type, value.nullable]
             case tuple():
                 return [written(each) for each in value]
-            case Variable() if value is not node:
+            case Node() if value is not node:
                 return value.id
-        name = type(value).__name__
-        if type(value) in (_INSIDE.get(name), _STORED.get(name)):
-            inner = {f.name: written(getattr(value, f.name)) for f in fields(value) if f.init}
-            return {_KIND: name, **inner}
+        tag = _TAGS.get(type(value))
+        if tag is not None:
+            inner = {name: written(getattr(value, name)) for name in _FIELDS[type(value)]}
+            return {_TAG: tag, **inner}
         if id(value) not in positions:
             positions[id(value)] = len(parts)
             parts.append(dump(value))
         return {_PART: positions[id(value)]}
 
-    form = written(node)
-    if isinstance(node, Regroup) and node.kept is not None:
-        form = {**form, "kept": node.kept.id}
-    text = json.dumps(form, separators=(",", ":"))
+    text = json.dumps({**written(node), **node.identities}, separators=(",", ":"))
     return StoredNode(PLAN_VERSION, node.inputs, text, tuple(parts))
 
 
@@ -192,22 +189,16 @@ def restored(key: str, kept: StoredNode, nodes: Mapping[str, Node], load: Load) 
         form = json.loads(kept.form)
     except (ValueError, RecursionError) as error:
         raise ShapeError(f"{key}: {str(error)[:80]}") from error
-    if not isinstance(form, dict) or str(form.get(_KIND)) not in _STORED:
+    if not isinstance(form, dict) or str(form.get(_TAG)) not in _STORED:
         raise ShapeError(f"{key}: a node of an unknown kind")
-    kept_as = form.pop("kept", None)
-    reader = _Reader(kept.parts, nodes, load)
-    node: Node = reader.instance(_STORED[str(form[_KIND])], form, key)
-    _refuse_unsound(node, key, nodes)
-    # The identity is the one under which the state stands, whatever it would be today.
-    vars(node)["id"] = key
-    if isinstance(node, Variable):
-        if len(kept.inputs) != 1:
-            raise ShapeError(f"{key}: a variable is fed by one node")
-        vars(node)["recur"] = kept.inputs[0]
-    elif isinstance(node, Regroup) and node.kept is not None:
-        if not isinstance(kept_as, str):
-            raise ShapeError(f"{key}: the arrangement of its results has no identity")
-        vars(node.kept)["id"] = kept_as
+    kind, reader = _STORED[str(form[_TAG])], _Reader(kept.parts, nodes, load)
+    identities = {name: form.pop(name) for name in form.keys() - _FIELDS[kind].keys() - {_TAG}}
+    node: Node = reader.instance(kind, form, key)
+    soundness = Soundness(key, nodes)
+    node.check_sound(soundness)
+    node.identify(soundness, kept.inputs, identities)
+    if node.identities.keys() != identities.keys():
+        raise ShapeError(f"{key}: not the fields of a {node.kind}")
     if node.inputs != kept.inputs or node.id != key:
         raise ShapeError(f"{key}: it reads other nodes than it says")
     return node
@@ -222,9 +213,9 @@ class _Reader:
     load: Load
 
     def instance(self, kind: type[Any], data: Mapping[str, Any], place: str) -> Any:
-        hints = _FIELDS[kind.__name__]
-        if data.keys() - {_KIND} != hints.keys():
-            raise ShapeError(f"{place}: not the fields of a {kind.__name__}")
+        hints = _FIELDS[kind]
+        if data.keys() - {_TAG} != hints.keys():
+            raise ShapeError(f"{place}: not the fields of a {_TAGS[kind]}")
         values = {n: self.value(hint, data[n], f"{place}.{n}") for n, hint in hints.items()}
         try:
             return kind(**values)
@@ -247,20 +238,20 @@ class _Reader:
             return Schema(self._row((Field, ...), data, place))
         if hint is Field:
             return Field(*self._row((str, str, bool), data, place))
-        if hint is Variable:
-            variable = self.nodes.get(data) if isinstance(data, str) else None
-            if not isinstance(variable, Variable):
-                raise ShapeError(f"{place}: not a variable")
-            return variable
+        if isinstance(hint, type) and issubclass(hint, Node):
+            node = self.nodes.get(data) if isinstance(data, str) else None
+            if not isinstance(node, hint):
+                raise ShapeError(f"{place}: not a {hint.kind}")
+            return node
         if isinstance(hint, type) and issubclass(hint, Enum):
             return self._member(hint, data, place)
         if not isinstance(data, dict):
             raise ShapeError(f"{place}: not an object")
         if data.keys() == {_PART}:
             return self._part(hint, data[_PART], place)
-        kind = _INSIDE.get(str(data.get(_KIND)))
+        kind = _INSIDE.get(str(data.get(_TAG)))
         if kind is None or (kind is not hint and kind not in _ROLES.get(hint, ())):
-            raise ShapeError(f"{place}: {str(data.get(_KIND))[:40]!r} does not belong here")
+            raise ShapeError(f"{place}: {str(data.get(_TAG))[:40]!r} does not belong here")
         return self.instance(kind, data, place)
 
     def _either(self, hints: Sequence[Any], data: Any, place: str) -> Any:
@@ -299,89 +290,6 @@ class _Reader:
         return part
 
 
-# ---- soundness ---------------------------------------------------------------------------------
-
-
-def _refuse_unsound(node: Node, key: str, nodes: Mapping[str, Node]) -> None:
-    """Raise `ShapeError` unless a node takes columns that the rows it reads have."""
-    match node:
-        case Arrangement() | Routed():
-            width = _refuse_form(node.form, key, nodes)
-            _refuse_scalars(node.keys or (), width, key)
-            _refuse_columns([node.order], width, key)
-        case Group():
-            width = _refuse_form(node.form, key, nodes)
-            arguments = [a for measure in node.measures for a in measure.arguments]
-            _refuse_scalars([*(scalar for _, scalar in node.keys), *arguments], width, key)
-        case HalfJoin():
-            change, against = _input(node.change, key, nodes), _input(node.against, key, nodes)
-            if not isinstance(change, Indexed) or not isinstance(against, Indexed):
-                raise ShapeError(f"{key}: a join reads what no key finds")
-            if node.lookup is not None:
-                ends = [node.lookup.low, node.lookup.high]
-                _refuse_columns(ends, len(change.schema), key)
-            if not 0 <= node.left_width <= len(node.schema):
-                raise ShapeError(f"{key}: its left rows are wider than its pairs")
-        case Deduplicate():
-            if len(_input(node.arrangement, key, nodes).schema) != len(node.schema):
-                raise ShapeError(f"{key}: its rows are not those that it reads")
-        case Regroup():
-            width = len(_input(node.arrangement, key, nodes).schema)
-            extent = None if node.extent is None else node.extent.column
-            _refuse_columns([*node.keys, extent], width, key)
-        case View() | Recur():
-            if _refuse_form(node.form, key, nodes) != len(node.schema):
-                raise ShapeError(f"{key}: its columns are not those of its rows")
-
-
-def _refuse_form(form: LinearForm, key: str, nodes: Mapping[str, Node]) -> int:
-    """The width of a form's rows, once every stage is known to read columns that are there."""
-    for branch in form.branches:
-        width = len(branch.schema)
-        if width > len(_input(branch.node, key, nodes).schema) or branch.sign not in (1, -1):
-            raise ShapeError(f"{key}: it reads more columns than '{branch.node}' has")
-        schema = branch.schema
-        for stage in branch.stages:
-            match stage:
-                case Project():
-                    _refuse_scalars([scalar for _, scalar in stage.outputs], width, key)
-                case Where():
-                    _refuse_scalars([stage.predicate], width, key)
-                case Generate():
-                    _refuse_columns([*stage.kept, *stage.generator.references], width, key)
-                case Match():
-                    sides = width - stage.left_width
-                    if len(stage.left_keys) != len(stage.right_keys):
-                        raise ShapeError(f"{key}: a join compares keys in pairs")
-                    _refuse_scalars(stage.left_keys, stage.left_width, key)
-                    _refuse_scalars(stage.right_keys, sides, key)
-                case Finish():
-                    if len(stage.keys) > width:
-                        raise ShapeError(f"{key}: it has fewer keys than it gives")
-            schema = stage.output(schema)
-            width = len(schema)
-        if width != len(form.schema):
-            raise ShapeError(f"{key}: its branches differ in their columns")
-    return len(form.schema)
-
-
-def _input(source: str, key: str, nodes: Mapping[str, Node]) -> Node:
-    node = nodes.get(source)
-    if node is None:
-        raise ShapeError(f"{key}: it reads '{source[:40]}', which is not there")
-    return node
-
-
-def _refuse_scalars(scalars: Sequence[Scalar], width: int, key: str) -> None:
-    for scalar in scalars:
-        _refuse_columns(list(scalar.references), width, key)
-
-
-def _refuse_columns(columns: Sequence[int | None], width: int, key: str) -> None:
-    if any(column is not None and not 0 <= column < width for column in columns):
-        raise ShapeError(f"{key}: it takes a column of rows that have {width}")
-
-
 def is_stored(node: Node) -> bool:
     """Is the node kept as part of a plan? A table's is made of its entry."""
-    return not isinstance(node, Table)
+    return node.is_stored

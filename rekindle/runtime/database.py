@@ -25,7 +25,7 @@ from rekindle.catalyst.types import (
     schema_of,
     struct_of,
 )
-from rekindle.circuit.costs import Course
+from rekindle.circuit.costs import Refresh
 from rekindle.circuit.explain import Explanation
 from rekindle.circuit.nodes import Table
 from rekindle.errors import (
@@ -876,8 +876,8 @@ class Database:
     def take(self, course: str | None) -> None:
         """Force what steps do, 'followed' or 'rebuilt'; None lets each step decide."""
         if course is not None:
-            one_of("course", course, [each.value for each in Course])
-        self._engine.course = None if course is None else Course(course)
+            one_of("course", course, [each.value for each in Refresh])
+        self._engine.forced = None if course is None else Refresh(course)
 
     # ---- the end ---------------------------------------------------------------------------
 

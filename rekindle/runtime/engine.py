@@ -21,8 +21,8 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Term, sources
 from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.costs import Course
-from rekindle.circuit.nodes import Keeping, Regroup, Table, View
+from rekindle.circuit.costs import Refresh
+from rekindle.circuit.nodes import GroupMap, Keeping, Table, View
 from rekindle.circuit.stored_nodes import Dump, StoredNode, is_stored, reached, stored
 from rekindle.errors import (
     ClosedError,
@@ -110,7 +110,8 @@ class Engine:
         self.has_all_plans = True
         """Is the plan of every view that is followed in the log?"""
         self.placement: Placement | None = None
-        self.course: Course | None = None
+        self.forced: Refresh | None = None
+        """What a user asked steps to do, instead of what costs least."""
         self.retention: int | None = None
         """For how many epochs changes are kept; None is what the database says."""
         self.last: LastStep | None = None
@@ -555,7 +556,7 @@ class Engine:
                 self._filling,
                 context,
                 self._feeds,
-                self.course,
+                self.forced,
                 self.steps,
             )
             by_node = {self.table_node(name): change for name, change in changes.items()}
@@ -793,7 +794,7 @@ def _require_incremental(name: str, circuit: Circuit, view: View) -> None:
     whole = [
         node
         for node in circuit.reachable(view.id)
-        if isinstance(node, Regroup) and node.is_recomputed
+        if isinstance(node, GroupMap) and node.is_recomputed
     ]
     if whole:
         shown = getattr(whole[0].body, "display", whole[0].body.text)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.costs import ChangeSize, Course, parts
+from rekindle.circuit.costs import ChangeSize, Refresh, parts
 from rekindle.circuit.nodes import HalfJoin, Table, View
 from rekindle.runtime.constraints import check_change, check_contents, check_load
 from rekindle.runtime.factored import Factors
@@ -60,7 +60,7 @@ class Stepping:
     context: StepContext
     feeds: Collection[str]
     """The tables that feed views: they take rows in and keep none."""
-    course: Course | None
+    refresh: Refresh | None
     """What a user asked for, instead of what costs least."""
     steps: Mapping[str, tuple[int, NodeStep]]
     """What nodes did when they last ran, and at which epoch."""
@@ -155,9 +155,9 @@ class Stepping:
 
     def _to_rebuild(self, sizes: Mapping[str, ChangeSize]) -> dict[str, str]:
         """The nodes that are cheaper to fill anew than to lead the changes to, with the reason."""
-        if self.course is Course.FOLLOW:
+        if self.refresh is Refresh.INCREMENTAL:
             return {}
-        if self.course is None and sum(size.rows for size in sizes.values()) < DECIDED_ROWS:
+        if self.refresh is None and sum(size.rows for size in sizes.values()) < DECIDED_ROWS:
             return {}
         circuit = self.context.circuit
         stored = {key: trace.live for key, trace in self.context.traces.items()}
@@ -169,7 +169,7 @@ class Stepping:
         return {
             key: part.reason
             for part in parts(circuit, sizes, stored, fan_outs(circuit, steps))
-            if (self.course or part.course) is Course.REBUILD and not fed & part.nodes
+            if (self.refresh or part.refresh) is Refresh.FULL and not fed & part.nodes
             for key in part.nodes
         }
 

@@ -24,7 +24,7 @@ from rekindle.catalyst.bodies import (
 from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, without_alias
 from rekindle.catalyst.numbering import ascending, in_order, ranked, windowed
 from rekindle.catalyst.table_functions import over_partitions
-from rekindle.circuit.nodes import Regroup
+from rekindle.circuit.nodes import GroupMap
 from rekindle.errors import RekindleError
 from rekindle.kernels.regroup import MOMENT, MOMENTS
 
@@ -43,7 +43,7 @@ class Bodies:
 
     def of_node(
         self,
-        node: Regroup,
+        node: GroupMap,
         keys: Sequence[int],
         rows: JavaObject,
         attributes: Sequence[JavaObject],

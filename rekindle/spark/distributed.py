@@ -10,47 +10,30 @@ existing data is first filled in the same way, as one large change.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rekindle.circuit.circuit import Scope
-from rekindle.circuit.nodes import (
-    Arrangement,
-    Constant,
-    Deduplicate,
-    Formed,
-    Group,
-    HalfJoin,
-    Indexing,
-    Node,
-    Recur,
-    Regroup,
-    Routed,
-    Table,
-    Variable,
-    View,
-)
+from rekindle.circuit.nodes import Formed, Indexing, Keeping, Node, Passing, Table
 from rekindle.circuit.stages import Branch
 from rekindle.errors import EvaluationError
-from rekindle.kernels.aggregate import state_change
 from rekindle.spark.columnar import Columnar, through
+from rekindle.spark.executor import Executor
 from rekindle.spark.frames import Frames, Written, of_table, to_arrow
-from rekindle.spark.inline import InlineStep, constant_rows, write_table
+from rekindle.spark.inline import InlineStep, prepared, signed, weighed, write_table
 from rekindle.spark.outputs import Outputs, Rows
-from rekindle.spark.pairs import of_pairs, pairs_of
-from rekindle.spark.plans import Plans, merged_column, with_positional_names
+from rekindle.spark.pairs import of_pairs
+from rekindle.spark.plans import Plans, with_positional_names
 from rekindle.spark.sharing import Sharing
 from rekindle.spark.stages import WEIGHT
-from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult, driving
+from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
 from rekindle.spark.tasks import Examination, Tasks
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
@@ -60,14 +43,15 @@ Columns: TypeAlias = Callable[[Sequence[int]], Rows]
 """Some columns of the rows that a branch begins with."""
 
 
-class DistributedStep:
+class DistributedStep(Executor[Trace, Columns, Run]):
     """Runs one step on files."""
 
+    placement = Placement.SPARK
+
     def __init__(self, plans: Plans, frames: Frames, context: StepContext) -> None:
-        self._plans = plans
+        super().__init__(plans, context)
         self._frames = frames
-        self._context = context
-        self._outputs = Outputs(plans, frames, context)
+        self._outputs = Outputs(plans, frames, context, self._environment)
         self._sharing = Sharing(plans, frames, context, self._outputs)
         self._rows: dict[str, int] = {}
         """How many rows nodes gave, as far as they were computed."""
@@ -94,28 +78,22 @@ class DistributedStep:
         filled, the contents of whatever exists.
         """
         result = StepResult()
-        scopes = self._context.circuit.scopes
-        inside = {node.id for scope in scopes.values() for node in scope.members}
-        for node in self._context.circuit.nodes.values():
-            if node.id in scopes and node.id not in seeds:
-                self._iterate(scopes[node.id], result)
-            if node.id in inside and node.id not in seeds:
-                continue
-            seed = seeds.get(node.id)
-            if seed is None:
-                self._run(node, result)
-            elif seed.rows or (isinstance(node, Group) and self._context.announces(node)):
-                self.seed(node.id, seed)
+        self._walk(seeds, result)
         self._sharing.close()
         return result
 
     def seed(self, key: str, change: Trace) -> None:
         """Let a node have changed by what was written of it."""
-        self._outputs.changes[key] = change
-        if isinstance(self._context.circuit.nodes[key], Group):
-            self._unread.add(key)
-        else:
-            self._rows[key] = change.rows
+        self._seed(self._context.circuit.nodes[key], change)
+
+    def _seed(self, node: Node, change: Trace) -> None:
+        if isinstance(node, Passing):
+            if change.rows or self._context.announces(node):
+                self._outputs.changes[node.id] = change
+                self._unread.add(node.id)
+        elif change.rows:
+            self._outputs.changes[node.id] = change
+            self._rows[node.id] = change.rows
 
     def give(self, key: str, change: pa.Table) -> None:
         """Let a node have changed by rows in the driver, of `_weight`, c0, c1..."""
@@ -130,29 +108,14 @@ class DistributedStep:
         self._sharing.close()
         return apart.runs
 
-    def _run(self, node: Node, result: StepResult) -> None:
-        """Visit a node if anything that it reads may have changed."""
-        sources, announced = driving(node), self._context.announces(node)
-        if isinstance(node, Table) or not (announced or any(map(self._may_change, sources))):
-            return
-        started = time.perf_counter()
-        with self._plans.under_settings_of(node):
-            run = self._visit(node)
-        seconds = time.perf_counter() - started
-        result.passing |= self._scratch
-        if isinstance(node, Routed):
-            result.passing.update(() if run is None else run.paths)
-        elif run is not None:
-            result.runs[node.id] = run
-        self._remember_read(result)
-        read = sum(self._rows.get(key, 0) for key in sources)
-        if not (read or announced):
-            return
-        step = NodeStep(read, self._rows.get(node.id, 0), seconds, Placement.SPARK)
-        if node.id in self._unread:
-            self._waiting[node.id] = step
+    def _note(self, key: str, step: NodeStep, result: StepResult) -> None:
+        if key in self._unread:
+            self._waiting[key] = step
         else:
-            result.nodes[node.id] = step.after(result.nodes.get(node.id))
+            super()._note(key, step, result)
+
+    def _rows_of(self, key: str) -> int:
+        return self._rows.get(key, 0)
 
     def _may_change(self, key: str) -> bool:
         return key in self._unread or self._rows.get(key, 0) > 0
@@ -160,8 +123,7 @@ class DistributedStep:
     def _remember_read(self, result: StepResult) -> None:
         """Note what the nodes did whose rows were counted meanwhile."""
         for key in [key for key in self._waiting if key not in self._unread]:
-            step = replace(self._waiting.pop(key), rows_out=self._rows[key])
-            result.nodes[key] = step.after(result.nodes.get(key))
+            super()._note(key, replace(self._waiting.pop(key), rows_out=self._rows[key]), result)
 
     def _count(self, key: str, rows: int) -> None:
         """Take note of how many rows a node gave, when it is first read."""
@@ -175,7 +137,7 @@ class DistributedStep:
             passed = self._sharing.keep(self._context.circuit.nodes[key])
             self._count(key, passed.rows)
 
-    def _iterate(self, scope: Scope, result: StepResult) -> None:
+    def _run_scope(self, scope: Scope, result: StepResult) -> None:
         """A recursion: its iterations are many and mostly small, and run in the driver.
 
         Large ones are Spark jobs.
@@ -198,55 +160,55 @@ class DistributedStep:
     def _changed_rows(self, node: Node) -> pa.Table:
         """What a node changed by, in the driver."""
         changes = self._outputs.changes
-        if node.id in changes and not isinstance(node, Group):
+        if node.id in changes and not isinstance(node, Passing):
             return TraceReader.of_trace(changes[node.id], self._context.store).whole()
         self._keep(self._sharing.unkept([node.id]))
         rows = with_positional_names(to_arrow(self._frame(self._sharing.all_columns(node))))
         self._count(node.id, len(rows))
         return rows
 
-    def _visit(self, node: Node) -> Run | None:
-        match node:
-            case Arrangement() | Routed() | View() | Group() | Recur():
-                return self._write_form(node)
-            case HalfJoin():
-                if not self._outputs.is_empty(node):
-                    self._unread.add(node.id)
-                return None
-            case Deduplicate() | Regroup():
+    def _visit(self, node: Node, result: StepResult) -> None:
+        """Write what a node keeps, or passes on by a key; what others give is read later."""
+        run = self._written(node) if isinstance(node, Indexing) else None
+        if isinstance(node, Passing):
+            if self._may_give(node, run):
                 self._unread.add(node.id)
-                return None
-            case Constant():
-                return self._constant(node)
-            case Table() | Variable():
-                return None
-        assert_never(node)
+        elif run is not None:
+            self._rows[node.id] = run.rows
+        result.passing |= self._scratch
+        if run is not None and isinstance(node, Keeping):
+            result.runs[node.id] = run
+        elif run is not None:
+            result.passing.update(run.paths)
+        self._remember_read(result)
+
+    def _written(self, node: Indexing) -> Run | None:
+        """What a node that has rows by a key changes by."""
+        run = None
+        if isinstance(node, Formed):
+            run = self._write_form(node)
+        elif (rows := node.initial()) is not None:
+            arranged = prepared(self._plans, node, weighed(rows))
+            run = write_table(self._context, node.id, arranged) if len(arranged) else None
+        if run is not None:
+            self._outputs.changes[node.id] = Trace(self._plans.layout(node), (run,))
+        return run
+
+    def _may_give(self, node: Passing, run: Run | None) -> bool:
+        """Is a node to be read, after what it keeps has changed by a run?"""
+        if isinstance(node, Keeping):
+            return run is not None or self._context.announces(node)
+        return not self._outputs.is_empty(node)
 
     def _write_form(self, node: Formed) -> Run | None:
         branches = [branch for branch in node.form.branches if self._may_change(branch.node)]
-        if isinstance(node, Group) and self._context.announces(node):
-            self._unread.add(node.id)
         if not branches:
             return None
         self._keep(self._sharing.read_twice(branches))
-        try:
-            run = self._evaluated(node, [(b, partial(self._sharing.taken, b)) for b in branches])
-        except EvaluationError:
-            added = self._added_up(branches)
-            if added is None:
-                raise
-            run = self._evaluated(node, added)
-        if not run.rows:
-            return None
-        self._outputs.changes[node.id] = Trace(self._plans.layout(node), (run,))
-        if isinstance(node, Group):
-            self._unread.add(node.id)
-        else:
-            self._rows[node.id] = run.rows
-        return run
+        run = self._formed(node, [(b, partial(self._sharing.taken, b)) for b in branches])
+        return run if run.rows else None
 
     def _evaluated(self, node: Formed, given: Sequence[tuple[Branch, Columns]]) -> Run:
-        """Columns of branches through their stages, written."""
         branches = [branch for branch, _ in given]
         unkept = self._sharing.unkept([branch.node for branch in branches])
         if self._needs_jvm(node, branches):
@@ -269,7 +231,7 @@ class DistributedStep:
             frames.append(_signed(self._frames.apply(frame, lowered.stages), branch))
         frame = reduce(DataFrame.unionByName, frames)
         return self._noted(
-            branches, self._write(node, frame, self._partial(node), parts=len(parts))
+            branches, self._write(node, frame, self._summing(node), parts=len(parts))
         )
 
     def _parts(
@@ -297,7 +259,7 @@ class DistributedStep:
 
     def _columnar(self, node: Formed, parts: Sequence[tuple[Branch, Rows]]) -> list[Tasks] | None:
         """The branches as tasks without the JVM; None if one of them needs it."""
-        layout, last = self._plans.layout(node), self._partial(node)
+        layout, last = self._plans.layout(node), self._summing(node)
         tasks = []
         for branch, rows in parts:
             stages = self._plans.columnar(node, branch)
@@ -309,34 +271,24 @@ class DistributedStep:
     def _frame(self, rows: Rows) -> DataFrame:
         return self._frames.of_tasks(rows) if isinstance(rows, Tasks) else rows
 
-    def _added_up(self, branches: Sequence[Branch]) -> list[tuple[Branch, Columns]] | None:
-        """What is left of the pairs of joins when they are added up; None if there are none."""
+    def _added_up(self, given: Sequence[tuple[Branch, Columns]]) -> Columns:
         nodes = self._context.circuit.nodes
-        found: dict[Branch, Columns] = {b: partial(self._sharing.taken, b) for b in branches}
-        joined = pairs_of(self._context.circuit, branches)
-        for pairs in joined:
-            parts = []
-            for i, branch in enumerate(pairs):
-                del found[branch]
-                rows = self._frames.counted(self._frame(self._outputs.of(nodes[branch.node])), i)
-                parts.append(_signed(rows, branch))
-            whole = of_pairs(pairs)
-            lowered = self._plans.lowered(whole, whole.form.branches[0])
-            frame = self._frames.apply(reduce(DataFrame.unionByName, parts), lowered.stages)
-            run = self._noted(pairs, self._write(whole, frame, parts=len(parts)))
-            self._scratch.update(run.paths)
-            self._outputs.changes[whole.id] = Trace(self._plans.layout(whole), (run,))
-            found[replace(pairs[0], sign=1)] = partial(self._outputs.of, whole)
-        return list(found.items()) if joined else None
+        pairs = [branch for branch, _ in given]
+        parts = []
+        for i, branch in enumerate(pairs):
+            rows = self._frames.counted(self._frame(self._outputs.of(nodes[branch.node])), i)
+            parts.append(_signed(rows, branch))
+        whole = of_pairs(pairs)
+        lowered = self._plans.lowered(whole, whole.form.branches[0])
+        frame = self._frames.apply(reduce(DataFrame.unionByName, parts), lowered.stages)
+        run = self._noted(pairs, self._write(whole, frame, parts=len(parts)))
+        self._scratch.update(run.paths)
+        self._outputs.changes[whole.id] = Trace(self._plans.layout(whole), (run,))
+        return partial(self._outputs.of, whole)
 
-    def _constant(self, node: Constant) -> Run | None:
-        rows = constant_rows(self._plans, node)
-        if not len(rows):
-            return None
-        run = write_table(self._context, node.id, rows)
-        self._outputs.changes[node.id] = Trace(self._plans.layout(node), (run,))
-        self._rows[node.id] = run.rows
-        return run
+    def _summing(self, node: Formed) -> Callable[[pa.Table], pa.Table] | None:
+        """How rows of a node are summed up, many at a time, before they are sorted."""
+        return node.summing(self._environment)
 
     def _write(
         self,
@@ -349,17 +301,6 @@ class DistributedStep:
         layout, prefix = self._plans.layout(node), self._context.path(node.id, "bulk")
         return self._frames.write_frame(
             frame, layout, self._context.store, prefix, first, examine, parts
-        )
-
-    def _partial(self, node: Indexing) -> Callable[[pa.Table], pa.Table] | None:
-        """How rows of a group are summed up, many at a time, before they are sorted."""
-        if not isinstance(node, Group):
-            return None
-        return partial(
-            state_change,
-            layout=self._plans.layout(node),
-            accumulators=self._plans.accumulators(node),
-            merged=merged_column(node),
         )
 
 
@@ -410,7 +351,7 @@ class _LargeTurns:
     def _is_arranged(self, key: str) -> bool:
         """Are the changes of a node rows of its trace? What a group gives is not what it keeps."""
         node = self._context.circuit.nodes[key]
-        return key in self._context.traces and not isinstance(node, Group)
+        return key in self._context.traces and not isinstance(node, Passing)
 
     def _run_of(self, context: StepContext, key: str, place: int, table: pa.Table) -> Run:
         """The file of a change, written if it has none."""
@@ -440,8 +381,7 @@ def _through(
         rows = through(stages, table)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise EvaluationError(str(error).splitlines()[0]) from error
-    if sign < 0:
-        rows = rows.set_column(0, WEIGHT, pc.negate(rows.column(WEIGHT)))
+    rows = signed(rows, sign)
     return rows if last is None else last(rows)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rekindle.circuit.circuit import Scope
-from rekindle.circuit.nodes import Node, Recur, Variable
+from rekindle.circuit.nodes import Feedback, Node, Variable
 from rekindle.errors import iteration_limit
 from rekindle.kernels.waiting import Time, Waiting
 from rekindle.spark.plans import Plans
@@ -17,7 +17,7 @@ class Loop:
     """A scope, the nodes that a turn visits, and the loops among them, each under its last node."""
 
     scope: Scope
-    led_back: tuple[Recur, ...]
+    led_back: tuple[Feedback, ...]
     members: tuple[Node, ...]
     waiting: Waiting
     inner: Mapping[str, Loop]
@@ -29,7 +29,7 @@ class Loop:
     @classmethod
     def of(cls, scope: Scope, plans: Plans) -> Loop:
         led_back = scope.led_back
-        layouts = {recur.variable.id: plans.layout(recur) for recur in led_back}
+        layouts = {feedback.variable.id: plans.layout(feedback) for feedback in led_back}
         inner = {key: cls.of(found, plans) for key, found in scope.inner.items()}
         members = tuple(node for node in scope.members if not isinstance(node, Variable))
         return cls(
@@ -49,9 +49,9 @@ class Loop:
 
     def check(self, iteration: int) -> None:
         """Raise if the recursion should have ended."""
-        variable = self.scope.recurs[0].variable
+        variable = self.scope.feedbacks[0].variable
         if iteration > variable.limit:
-            names = [recur.variable.name for recur in self.scope.recurs]
+            names = [feedback.variable.name for feedback in self.scope.feedbacks]
             raise iteration_limit(names, variable.limit)
 
     def _all_waiting(self) -> Iterator[Waiting]:

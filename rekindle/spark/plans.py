@@ -25,7 +25,7 @@ from rekindle.catalyst.ring_sums import CatalystRingSum
 from rekindle.catalyst.scalars import CatalystScalar
 from rekindle.catalyst.settings import Settings
 from rekindle.catalyst.types import arrow_type, data_type, payload_schema
-from rekindle.circuit.nodes import Group, HalfJoin, Indexing, Node, Regroup, Side
+from rekindle.circuit.nodes import Group, GroupMap, Indexing, Node
 from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import wraps_around
@@ -36,16 +36,13 @@ from rekindle.kernels.accumulators import (
     CountRows,
     Extreme,
 )
-from rekindle.kernels.aggregate import aggregate_layout
 from rekindle.kernels.exact_sums import SumExactly
 from rekindle.kernels.extremes import Extremes
 from rekindle.kernels.higher_moments import HigherMoments
-from rekindle.kernels.join import ChangeSide, Meeting
 from rekindle.kernels.moments import Comoments, Moments
 from rekindle.kernels.polynomials import SumPolynomials
 from rekindle.kernels.regroup import MOMENT, MOMENTS
 from rekindle.kernels.ring_sums import SumInRing
-from rekindle.kernels.spans import Span
 from rekindle.kernels.sums import (
     AverageDecimal,
     AverageDouble,
@@ -66,7 +63,6 @@ from rekindle.spark.segment import Channel, Segment
 from rekindle.spark.stages import WEIGHT, Generated, Lowering, Rowwise
 from rekindle.spark.vectors import is_compared
 from rekindle.traces.layout import TraceLayout
-from rekindle.traces.values import Weight
 
 
 def _accumulators(group: Group) -> tuple[Accumulator, ...]:
@@ -79,12 +75,6 @@ def _accumulators(group: Group) -> tuple[Accumulator, ...]:
         found.append(_accumulator(measure, inputs))
         position += width
     return tuple(found)
-
-
-def merged_column(group: Group) -> str | None:
-    """The column, after those of the accumulators, that says how many rows each stands for."""
-    arguments = sum(len(measure.arguments) for measure in group.measures)
-    return None if group.merged is None else f"x{arguments}"
 
 
 def _accumulator(measure: Measure, inputs: tuple[str, ...]) -> Accumulator:
@@ -149,17 +139,7 @@ def _finish(measure: Measure) -> CatalystScalar:
     return measure.finish
 
 
-def meeting_of(node: HalfJoin, apart: Sequence[int] | None = None) -> Meeting:
-    """How the change of a join meets what is stored, and which of its columns tell rows apart."""
-    side = ChangeSide.LEFT if node.change_side is Side.LEFT else ChangeSide.RIGHT
-    span = None
-    if node.lookup is not None:
-        low, high = (None if i is None else f"c{i}" for i in (node.lookup.low, node.lookup.high))
-        span = Span(low, high, None if apart is None else tuple(f"c{i}" for i in apart))
-    return Meeting(side, span, node.widths)
-
-
-def group_columns(node: Regroup, rows: Schema) -> tuple[tuple[int, ...], list[str]]:
+def group_columns(node: GroupMap, rows: Schema) -> tuple[tuple[int, ...], list[str]]:
     """Where the keys of touched groups are, and the types of their rows.
 
     Over stamped rows a group is also one of an iteration, which lasts until another, of each scope.
@@ -216,18 +196,6 @@ _EXTREMES = {
 }
 
 
-def buffer_names(group: Group) -> list[str]:
-    """The buffer columns that Spark's last expressions read; some accumulators know more."""
-    return [
-        f"b{i}_{j}" for i, measure in enumerate(group.measures) for j in range(_buffers(measure))
-    ]
-
-
-def output_columns(group: Group) -> list[str]:
-    """The columns of a group's output, in the order that its `Finish` stage reads them."""
-    return ["_weight", *(f"c{i}" for i in range(len(group.keys))), *buffer_names(group)]
-
-
 def with_positional_names(table: pa.Table) -> pa.Table:
     """`_weight`, then c0, c1..., whatever the columns were called."""
     return table.rename_columns(["_weight", *(f"c{i}" for i in range(table.num_columns - 1))])
@@ -273,14 +241,20 @@ class Plans:
     def layout(self, node: Indexing) -> TraceLayout:
         """The layout of the trace that the node keeps, and of its changes."""
         if node.id not in self._layouts:
-            self._layouts[node.id] = self._laid_out(node)
+            self._layouts[node.id] = node.laid_out(self)
         return self._layouts[node.id]
 
-    def _laid_out(self, node: Indexing) -> TraceLayout:
-        if isinstance(node, Group):
-            keys = Schema(node.schema.fields[: len(node.keys)])
-            return aggregate_layout(payload_schema(keys), self.accumulators(node))
-        return TraceLayout((Weight(),), payload_schema(node.schema))
+    def payload(self, schema: Schema) -> pa.Schema:
+        """The Arrow columns c0, c1... of rows of a schema."""
+        return payload_schema(schema)
+
+    def buffer_names(self, group: Group) -> list[str]:
+        """The buffer columns that Spark's last expressions read; some accumulators know more."""
+        return [
+            f"b{i}_{j}"
+            for i, measure in enumerate(group.measures)
+            for j in range(_buffers(measure))
+        ]
 
     def accumulators(self, group: Group) -> tuple[Accumulator, ...]:
         """The accumulators of a group's measures."""
@@ -345,7 +319,7 @@ class Plans:
         )
         return lambda table: with_positional_names(plan.run(table))
 
-    def regroup(self, node: Regroup, rows: Schema) -> LocalPlan | Extremes | Top | AtMoments:
+    def regroup(self, node: GroupMap, rows: Schema) -> LocalPlan | Extremes | Top | AtMoments:
         """From the rows of touched groups to the weights and rows that they become."""
         if node.id not in self._regroups:
             keys, types = group_columns(node, rows)
@@ -357,7 +331,7 @@ class Plans:
         return self._regroups[node.id]
 
     def _by_spark(
-        self, node: Regroup, keys: tuple[int, ...], types: list[str]
+        self, node: GroupMap, keys: tuple[int, ...], types: list[str]
     ) -> LocalPlan | AtMoments:
         attributes = self.bodies.attributes(types)
         if isinstance(node.body, CatalystGroupMap):
@@ -382,7 +356,7 @@ class Plans:
             ["bigint", *body.schema.types],
         )
 
-    def of_nothing(self, node: Regroup, rows: Schema) -> pa.Table:
+    def of_nothing(self, node: GroupMap, rows: Schema) -> pa.Table:
         """The columns c0, c1... that an aggregate without keys has over no rows."""
         assert isinstance(node.body, Measures)
         body = node.body

@@ -15,8 +15,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from rekindle.circuit.nodes import Formed, HalfJoin, Node, Passing, Regroup
-from rekindle.circuit.ranges import told_apart
+from rekindle.circuit.nodes import Formed, GroupMap, Node, Passing
 from rekindle.circuit.stages import Branch
 from rekindle.spark.frames import Frames
 from rekindle.spark.outputs import Outputs, Rows, selected
@@ -45,6 +44,7 @@ class Sharing:
         self._frames = frames
         self._context = context
         self._outputs = outputs
+        self._environment = outputs.environment
         self._kept: dict[str, _Kept] = {}
         self._columns: dict[str, tuple[int, ...]] = {}
 
@@ -95,7 +95,7 @@ class Sharing:
         """Are a node's rows read by tasks without the JVM?"""
         if node.id in self._kept:
             return True
-        return node.id not in self._outputs.in_driver and not isinstance(node, Regroup)
+        return node.id not in self._outputs.in_driver and not isinstance(node, GroupMap)
 
     def taken(self, branch: Branch, read: Sequence[int]) -> Rows:
         """Columns of what a branch begins with.
@@ -147,10 +147,8 @@ class Sharing:
         return tasks.select([0, *(1 + kept.positions.index(i) for i in read)])
 
     def _apart(self, node: Node) -> tuple[int, ...] | None:
-        """The columns by which the readers of a join that looks up ranges tell its pairs apart."""
-        if not isinstance(node, HalfJoin) or node.lookup is None:
-            return None
-        return told_apart(node, [branch for _, branch in self._readers.get(node.id, ())])
+        """The columns by which the readers of a node tell its rows apart."""
+        return node.told_apart(self._environment) if isinstance(node, Passing) else None
 
     def _positions(self, node: Passing) -> tuple[int, ...]:
         """The columns of a node that are read by anybody."""
@@ -163,11 +161,11 @@ class Sharing:
         positions: set[int] = set()
         for reader, branch in self._readers.get(node.id, ()):
             if self._scopes.get(reader.id) != here:
-                return tuple(range(len(self._outputs.schema(node)) - 1))
+                return tuple(range(len(node.output_schema(self._environment)) - 1))
             with self._plans.under_settings_of(reader):
                 positions.update(self._plans.lowered(reader, branch).read)
         return tuple(sorted(positions))
 
     def _schema(self, node: Passing) -> pa.Schema:
-        whole = self._outputs.schema(node)
+        whole = node.output_schema(self._environment)
         return pa.schema([whole.field(0), *(whole.field(1 + i) for i in self._positions(node))])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from rekindle.calculus.exact_sums import ExactSum
 from rekindle.calculus.polynomials import Polynomials
@@ -21,17 +21,8 @@ from rekindle.catalyst.hashing import KEY_SEED, SEEDS, hashes, key_hash
 from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, type_of
 from rekindle.catalyst.scalars import CatalystGenerator, CatalystScalar
 from rekindle.catalyst.types import data_type
-from rekindle.circuit.nodes import (
-    Arrangement,
-    Constant,
-    Group,
-    Indexing,
-    Nulls,
-    Recur,
-    Routed,
-    Table,
-    View,
-)
+from rekindle.circuit.nodes import Indexing, Nulls
+from rekindle.circuit.operators.indexes import ByColumns, ByGroup, ByKeys, ByStamps
 from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
 from rekindle.errors import RekindleError
 from rekindle.spark.identity import Copied, Hashed, Identity, hashed_key, identity_of
@@ -128,22 +119,17 @@ class Lowering:
 
     def preparation(self, node: Indexing) -> tuple[Rowwise, ...]:
         """From rows to what the node's trace is built from: hashes beside the columns."""
-        match node:
-            case Group():
-                scalars = [key for _, key in node.keys]
-                scalars += [a for measure in node.measures for a in measure.arguments]
-                scalars += [] if node.merged is None else [node.merged]
-                return self._group(scalars, len(node.keys), node.form.schema)
-            case Arrangement() if node.stamps:
-                return (self._stamped(node),)
-            case Arrangement() if node.keys is not None:
-                return (self._by_keys(node.keys, node),)
-            case Routed():
-                return (self._by_keys(node.keys, node),)
-            case Arrangement() | View() | Constant() | Recur():
-                return (self._by_positions(node.schema, ()),)
-            case Table():
-                return (self._by_positions(node.schema, node.key),)
+        index = node.keyed_by
+        match index:
+            case ByColumns():
+                return (self._by_columns(index),)
+            case ByKeys():
+                return (self._by_keys(index),)
+            case ByStamps():
+                return (self._by_stamps(index),)
+            case ByGroup():
+                return self._by_group(index)
+        assert_never(index)
 
     def _match(self, stage: Match, schema: Schema) -> Rowwise:
         width = stage.left_width
@@ -183,8 +169,9 @@ class Lowering:
             outputs.append(Output(f"c{len(outputs)}", expression, measure.type))
         return Rowwise(tuple(attributes), None, tuple(outputs))
 
-    def _by_positions(self, schema: Schema, key: tuple[int, ...]) -> Rowwise:
+    def _by_columns(self, index: ByColumns) -> Rowwise:
         """Rows by the columns of a primary key, or by their identity when there is none."""
+        schema, key = index.schema, index.columns
         case = (tuple(schema.types), key)
         if case not in self._positional:
             self._positional[case] = self._positionally(schema, key)
@@ -207,8 +194,8 @@ class Lowering:
         identity = identity_of(schema.types, place, *rows)
         return Rowwise(attributes, None, _same(attributes), marks, identity)
 
-    def _by_keys(self, keys: tuple[Scalar, ...], node: Arrangement | Routed) -> Rowwise:
-        schema = node.schema
+    def _by_keys(self, index: ByKeys) -> Rowwise:
+        keys, schema = index.keys, index.schema
         attributes = self._attributes(keys, schema)
         expressions = [self._expression(key, attributes) for key in keys]
         types = [data_type(field.type) for field in schema]
@@ -217,33 +204,33 @@ class Lowering:
             first, second = hashes(self.catalyst, attributes, types)
             # In an ordered trace the order stands where a hash does; the key and the second hash
             # still tell rows apart.
-            place = first if node.order is None else attributes[node.order]
+            place = first if index.order is None else attributes[index.order]
             hash_ = key_hash(self.catalyst, expressions, [data_type(key.type) for key in keys])
             return hash_, place, second
 
         present = [
             self.catalyst.expression("IsNotNull")(expression)
             for key, expression in zip(keys, expressions, strict=True)
-            if key.nullable and node.nulls is Nulls.LEFT_OUT
+            if key.nullable and index.nulls is Nulls.LEFT_OUT
         ]
         rows = _hashed(range(len(schema)))
-        place = rows[0] if node.order is None else Copied(node.order)
+        place = rows[0] if index.order is None else Copied(index.order)
         identity = identity_of(schema.types, hashed_key(keys, KEY_SEED), place, rows[1])
         predicate = self.catalyst.conjunction(present)
         return Rowwise(attributes, predicate, _same(attributes), marks, identity)
 
-    def _stamped(self, node: Arrangement) -> Rowwise:
+    def _by_stamps(self, index: ByStamps) -> Rowwise:
         """Rows told apart by all columns but the last, which are stamps; one alone orders them."""
-        attributes = self._attributes(node.keys or (), node.schema)
-        width = len(attributes) - node.stamps
+        attributes = self._attributes(index.keys or (), index.schema)
+        width = len(attributes) - index.stamps
         columns, stamps = attributes[:width], attributes[width:]
-        types = [data_type(field.type) for field in node.schema.fields[:width]]
+        types = [data_type(field.type) for field in index.schema.fields[:width]]
 
         def marks() -> Marks:
             first, second = hashes(self.catalyst, columns, types)
-            if node.keys is not None:
-                keys = [self._expression(key, attributes) for key in node.keys]
-                first = key_hash(self.catalyst, keys, [data_type(key.type) for key in node.keys])
+            if index.keys is not None:
+                keys = [self._expression(key, attributes) for key in index.keys]
+                first = key_hash(self.catalyst, keys, [data_type(key.type) for key in index.keys])
             if len(stamps) == 1:
                 time = self.catalyst.cast(stamps[0], self.catalyst.data_type("bigint"))
             else:
@@ -251,15 +238,14 @@ class Lowering:
             return first, second, time
 
         rows = _hashed(range(len(columns)))
-        key = rows[0] if node.keys is None else hashed_key(node.keys, KEY_SEED)
+        key = rows[0] if index.keys is None else hashed_key(index.keys, KEY_SEED)
         times = _hashed(range(width, len(attributes)))
         time = Copied(width) if len(stamps) == 1 else times[1]
-        identity = identity_of(node.schema.types, key, rows[1], time)
+        identity = identity_of(index.schema.types, key, rows[1], time)
         return Rowwise(attributes, None, _same(attributes), marks, identity)
 
-    def _group(
-        self, scalars: Sequence[Scalar], keys: int, schema: Schema
-    ) -> tuple[Rowwise, Rowwise]:
+    def _by_group(self, index: ByGroup) -> tuple[Rowwise, Rowwise]:
+        scalars, keys, schema = index.scalars, index.keys, index.schema
         attributes = self._attributes(scalars, schema)
         columns = [
             Output(

@@ -13,9 +13,8 @@ import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from rekindle.calculus.bodies import Measures
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import Constant, Group, HalfJoin, Node, Regroup
+from rekindle.circuit.nodes import Node
 from rekindle.errors import RekindleError
 from rekindle.traces.segment import Run
 from rekindle.traces.store import Store
@@ -61,11 +60,6 @@ class NodeStep:
         )
 
 
-def driving(node: Node) -> tuple[str, ...]:
-    """The nodes whose changed rows a node goes through: a half join looks its other side up."""
-    return (node.change,) if isinstance(node, HalfJoin) else tuple(dict.fromkeys(node.inputs))
-
-
 @dataclass(slots=True)
 class StepResult:
     """The runs by which nodes change, the contents of those filled anew, and what each did."""
@@ -101,13 +95,4 @@ class StepContext:
 
     def announces(self, node: Node) -> bool:
         """Does the node give rows before any input: a constant, a new group without keys?"""
-        if node.id not in self.fresh:
-            return False
-        match node:
-            case Constant():
-                return True
-            case Group():
-                return not node.keys
-            case Regroup():
-                return not node.keys and isinstance(node.body, Measures)
-        return False
+        return node.id in self.fresh and node.is_announced

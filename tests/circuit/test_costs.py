@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.costs import ChangeSize, Course, Part, parts
+from rekindle.circuit.costs import ChangeSize, Part, Refresh, parts
 from rekindle.circuit.nodes import HalfJoin
 from rekindle.runtime.stepping import fan_outs
 from rekindle.spark.step import NodeStep, Placement
@@ -36,18 +36,18 @@ def _parts(rows: int, growth: int) -> dict[str, Part]:
 
 def test_a_small_change_is_followed() -> None:
     for part in _parts(rows=2_000, growth=0).values():
-        assert part.course is Course.FOLLOW
+        assert part.refresh is Refresh.INCREMENTAL
 
 
 def test_a_table_that_loses_most_rows_is_rebuilt_from_the_rest() -> None:
     for part in _parts(rows=ROWS * 9 // 10, growth=-ROWS * 9 // 10).values():
-        assert part.course is Course.REBUILD
+        assert part.refresh is Refresh.FULL
 
 
 def test_a_first_load_is_followed() -> None:
     circuit, table, _ = _two_views()
     for part in parts(circuit, {table: ChangeSize(ROWS, ROWS)}, {}, {}):
-        assert part.course is Course.FOLLOW
+        assert part.refresh is Refresh.INCREMENTAL
 
 
 def test_views_that_share_no_state_are_decided_apart() -> None:
@@ -62,7 +62,9 @@ def test_what_joins_gave_before_counts() -> None:
     fanouts = dict.fromkeys(circuit.nodes, 1_000.0)
     change = {table: ChangeSize(60_000, -30_000)}
     plain, many = (parts(circuit, change, stored, f) for f in ({}, fanouts))
-    costs = [next(p for p in found if views["joined"] in p.nodes).follow for found in (plain, many)]
+    costs = [
+        next(p for p in found if views["joined"] in p.nodes).incremental for found in (plain, many)
+    ]
     assert costs[1] > 100 * costs[0]
 
 

@@ -12,8 +12,9 @@ from rekindle.calculus.text import parse, to_text
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, parts
 from rekindle.circuit.explain import explain
-from rekindle.circuit.nodes import Arrangement, HalfJoin, Lookup, Routed, Side, Table
-from rekindle.circuit.ranges import branches_of, told_apart
+from rekindle.circuit.nodes import Arrangement, Exchange, HalfJoin, Lookup, Side, Table
+from rekindle.circuit.operators.half_join import told_apart
+from rekindle.circuit.ranges import branches_of
 from rekindle.errors import DefinitionError
 from rekindle.incremental.pipeline import derive
 
@@ -77,7 +78,7 @@ def test_a_primary_key_needs_no_range() -> None:
     circuit = _circuit(BY_KEY)
     halves = _halves(circuit)
     assert halves[Side.LEFT].against == circuit.names["shifts"]
-    assert isinstance(circuit.nodes[halves[Side.RIGHT].change], Routed)
+    assert isinstance(circuit.nodes[halves[Side.RIGHT].change], Exchange)
     assert halves[Side.RIGHT].lookup == Lookup(4, 5)
     assert len(_arrangements(circuit)) == 1
     # A range of the rows of a primary key is one row at the most.
@@ -132,7 +133,7 @@ def test_a_range_is_expected_to_give_less_than_all_rows() -> None:
         stored = dict.fromkeys(circuit.nodes, rows)
         change = {circuit.names["shifts"]: ChangeSize(2_000, 0)}
         (part,) = parts(circuit, change, stored, {})
-        follow[name] = part.follow
+        follow[name] = part.incremental
     assert follow["range"] < 100_000 < 2_000 * rows < follow["all"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import Arrangement, Deduplicate, HalfJoin, Table, View
+from rekindle.circuit.nodes import Arrangement, DistinctRows, HalfJoin, Table, View
 from tests.circuit.circuits import (
     BY_REGION,
     CUSTOMER_LINES,
@@ -79,7 +79,7 @@ def test_distinct_reads_a_table_without_a_key_directly() -> None:
     keyless = Table("t", shop().nodes[shop().names["nations"]].schema, (), "1")
     circuit.table(keyless)
     add_view(circuit, "v", "distinct\n  source t (id: bigint, name: string)")
-    (distinct,) = (n for n in circuit.nodes.values() if isinstance(n, Deduplicate))
+    (distinct,) = (n for n in circuit.nodes.values() if isinstance(n, DistinctRows))
     assert distinct.arrangement == keyless.id
 
 

@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 
 import rekindle
 from rekindle.circuit import circuit as circuits
-from rekindle.circuit import nodes as circuit_nodes
 from rekindle.circuit import stored_nodes
+from rekindle.circuit.nodes import Table
+from rekindle.circuit.operators import feedback, node
 from rekindle.errors import CheckError, StaleError, StaleViewWarning
 from rekindle.runtime import engine as engines
 from rekindle.runtime import restoring
@@ -110,16 +111,15 @@ def without_plans(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def another_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a change of any rule, lowering or text comes to: every node has another identity."""
-    plain = circuit_nodes.fingerprint
+    plain = node.fingerprint
 
     def changed(*parts: object) -> str:
         return plain("changed", *parts)
 
-    monkeypatch.setattr(circuit_nodes, "fingerprint", changed)
-    monkeypatch.setattr(circuits, "fingerprint", changed)
-    table = circuit_nodes.Table
+    for module in (node, feedback, circuits):
+        monkeypatch.setattr(module, "fingerprint", changed)
     tabled = property(lambda self: "table-" + plain("table", self.name, self.incarnation))
-    monkeypatch.setattr(table, "id", tabled)
+    monkeypatch.setattr(Table, "id", tabled)
 
 
 def test_opening_derives_nothing(

@@ -24,9 +24,9 @@ from rekindle.calculus.terms import (
 )
 from rekindle.calculus.text import parse, to_text_with_table
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.costs import ChangeSize, Course, parts
+from rekindle.circuit.costs import ChangeSize, Refresh, parts
 from rekindle.circuit.explain import explain
-from rekindle.circuit.nodes import Arrangement, Group, HalfJoin, Keeping, Moment, Routed, Table
+from rekindle.circuit.nodes import Arrangement, Exchange, Group, HalfJoin, Keeping, Moment, Table
 from rekindle.errors import DefinitionError
 from rekindle.incremental.pipeline import derive, intermediate_streams
 from rekindle.incremental.policies.decisions import Factorised
@@ -182,7 +182,7 @@ def looked_up(circuit: Circuit, table: str) -> list[tuple[str, ...]]:
             assert isinstance(against, Arrangement)
             for path in paths(node.change):
                 yield [*path, against.schema.names]
-        elif isinstance(node, Arrangement | Routed):
+        elif isinstance(node, Arrangement | Exchange):
             for source in node.inputs:
                 yield from paths(source)
 
@@ -199,9 +199,9 @@ def test_an_update_reads_views_on_deltas_and_no_base_table() -> None:
     by_t = [
         node
         for node in circuit.nodes.values()
-        if isinstance(node, Arrangement | Routed) and node.inputs == (circuit.names["t"],)
+        if isinstance(node, Arrangement | Exchange) and node.inputs == (circuit.names["t"],)
     ]
-    assert [type(node) for node in by_t] == [Routed]  # no row of t is kept, only M(t)[c]
+    assert [type(node) for node in by_t] == [Exchange]  # no row of t is kept, only M(t)[c]
 
 
 def test_a_chain_never_joins_two_changes() -> None:
@@ -266,9 +266,9 @@ def test_a_change_of_everything_is_rebuilt_and_one_row_is_followed() -> None:
     circuit = circuit_of(q=triggered(r_s_t()).term)
     stored = {key: 100_000 for key, node in circuit.nodes.items() if isinstance(node, Keeping)}
     table = circuit.names["r"]
-    for rows, course in ((90_000, Course.REBUILD), (1, Course.FOLLOW)):
+    for rows, refresh in ((90_000, Refresh.FULL), (1, Refresh.INCREMENTAL)):
         (part,) = parts(circuit, {table: ChangeSize(rows, -rows)}, stored, {})
-        assert part.course is course
+        assert part.refresh is refresh
 
 
 # ---- what is refused ---------------------------------------------------------------------------

@@ -18,13 +18,13 @@ from rekindle.circuit.explain_nodes import Strategy, strategy_of
 from rekindle.circuit.nodes import (
     Arrangement,
     Constant,
+    Exchange,
+    Feedback,
     Group,
+    GroupMap,
     HalfJoin,
     Moment,
     Node,
-    Recur,
-    Regroup,
-    Routed,
     Table,
     Variable,
     View,
@@ -43,7 +43,7 @@ WAYS: Mapping[Way, tuple[str, str]] = {
     ("Table", "source"): ("query", "projection"),
     ("Constant", "source"): ("constant", "VALUES joined"),
     ("Arrangement", "linear"): ("outer join", "FULL"),
-    ("Routed", "linear"): (BY_POLICIES, "triangle"),
+    ("Exchange", "linear"): (BY_POLICIES, "triangle"),
     ("View", "linear"): ("query", "projection"),
     ("HalfJoin", "bilinear, by keys"): ("join condition", "equality"),
     ("HalfJoin", "bilinear, by a range"): ("join condition", "range"),
@@ -53,18 +53,18 @@ WAYS: Mapping[Way, tuple[str, str]] = {
     ),
     ("HalfJoin", "bilinear, all rows"): ("inner join", "cross"),
     ("HalfJoin", "bilinear, of two changes"): (BY_POLICIES, "triangle"),
-    ("Deduplicate", "per key"): ("distinct", "DISTINCT"),
+    ("DistinctRows", "per key"): ("distinct", "DISTINCT"),
     ("Group", "per key"): ("grouping", "keys"),
     ("Group", "one group"): ("scalar subquery", "alone"),
-    ("Regroup", "first rows"): ("rank with a limit", "rank() <= 2"),
-    ("Regroup", "rows near a change"): ("frame", "ROWS around"),
-    ("Regroup", "values near a change"): ("frame", "RANGE peers"),
-    ("Regroup", "from a change on"): ("window function", "rank"),
-    ("Regroup", "values at ranks"): ("aggregate", "median alone"),
-    ("Regroup", "touched groups"): ("frame", "whole"),
-    ("Regroup", "recomputed"): ("partition", "all rows"),
+    ("GroupMap", "first rows"): ("rank with a limit", "rank() <= 2"),
+    ("GroupMap", "rows near a change"): ("frame", "ROWS around"),
+    ("GroupMap", "values near a change"): ("frame", "RANGE peers"),
+    ("GroupMap", "from a change on"): ("window function", "rank"),
+    ("GroupMap", "values at ranks"): ("aggregate", "median alone"),
+    ("GroupMap", "touched groups"): ("frame", "whole"),
+    ("GroupMap", "recomputed"): ("partition", "all rows"),
     ("Variable", "source"): ("recursion", "follows a table"),
-    ("Recur", "fixed point"): ("recursion", "follows a table"),
+    ("Feedback", "fixed point"): ("recursion", "follows a table"),
 }
 """The kinds of nodes with the ways they take, and a feature of a query that leads to each."""
 DECLARED: Mapping[str, tuple[str, ...]] = {
@@ -104,7 +104,7 @@ def note_step(db: Database) -> None:
         if did is None:
             # Sources do nothing in a step: tables and constants are there, and a variable brings
             # back what its recursion gave.
-            fed = step.nodes.get(node.recur) if isinstance(node, Variable) else None
+            fed = step.nodes.get(node.feedback) if isinstance(node, Variable) else None
             if fed is not None:
                 _count(node, circuit, "rebuilt" if fed.rebuilt else fed.placement.value)
             elif isinstance(node, Table | Constant):
@@ -112,7 +112,7 @@ def note_step(db: Database) -> None:
             continue
         _count(node, circuit, "rebuilt" if did.rebuilt else did.placement.value)
         SEEN["strategies"][strategy_of(node).value] += 1
-        if isinstance(node, Arrangement | Routed | Group | View | Recur):
+        if isinstance(node, Arrangement | Exchange | Group | View | Feedback):
             for branch in node.form.branches:
                 SEEN["stages"].update(type(stage).__name__ for stage in branch.stages)
 
@@ -155,7 +155,7 @@ def way_of(node: Node, circuit: Circuit) -> str:
             return "bilinear, by keys and a range" if is_keyed else "bilinear, by a range"
         case Group():
             return "per key" if node.keys else "one group"
-        case Regroup():
+        case GroupMap():
             match node.extent:
                 case First():
                     return "first rows"
@@ -207,11 +207,11 @@ def lines() -> list[str]:
     if not any(SEEN.values()):
         return []
     counts = ", ".join(f"{count:,} {name}" for name, count in SEEN["count"].items())
-    found = [counts, "", f"{'node':<12}{'way':<32}" + "".join(f"{p:>9}" for p in PLACES)]
+    found = [counts, "", f"{'node':<14}{'way':<32}" + "".join(f"{p:>9}" for p in PLACES)]
     for way in WAYS:
         numbers = [SEEN["nodes"][_key(*way, place)] for place in PLACES]
         if any(numbers):
-            found.append(f"{way[0]:<12}{way[1]:<32}" + "".join(f"{n:>9,}" for n in numbers))
+            found.append(f"{way[0]:<14}{way[1]:<32}" + "".join(f"{n:>9,}" for n in numbers))
     found.append("")
     for title in (*DECLARED, "stages", "strategies", "law"):
         counted = SEEN[title].most_common()

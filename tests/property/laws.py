@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from rekindle.circuit.nodes import (
     Arrangement,
-    Deduplicate,
+    DistinctRows,
     Group,
+    GroupMap,
     HalfJoin,
-    Regroup,
     Table,
     Variable,
     View,
@@ -170,9 +170,9 @@ def check_work(
                 assert did.rows_out <= 2 * max(1, did.rows_in * len(node.form.branches)) or any(
                     stage_grows(b) for b in node.form.branches
                 )
-            case Deduplicate():
+            case DistinctRows():
                 assert did.rows_out <= did.rows_in
-            case Regroup():
+            case GroupMap():
                 # No more results than the touched groups have rows, before and after. Copies of a
                 # row count: each may become another result.
                 if before is not None:

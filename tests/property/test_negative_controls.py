@@ -18,10 +18,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.circuit.nodes import Moment
+from rekindle.circuit.nodes import HalfJoin, Moment
+from rekindle.circuit.operators import group
 from rekindle.kernels import settle
 from rekindle.runtime import engine, log
-from rekindle.spark import inline
 from tests.property import values
 from tests.property.changes import Edit, Model
 from tests.property.laws import Subject, check_work
@@ -84,31 +84,27 @@ def distinct_loses_a_sign(patch: pytest.MonkeyPatch) -> None:
 
 
 def aggregate_forgets_to_retract(patch: pytest.MonkeyPatch) -> None:
-    right = inline.aggregate_change
+    right = group.buffer_change
 
     def wrong(*given: Any) -> Any:
-        state, output = right(*given)
-        return state, output.filter(pc.greater(output.column("_weight"), 0))
+        output = right(*given)
+        return output.filter(pc.greater(output.column("_weight"), 0))
 
-    patch.setattr(inline, "aggregate_change", wrong)
+    patch.setattr(group, "buffer_change", wrong)
 
 
 def join_reads_after_for_before(patch: pytest.MonkeyPatch) -> None:
     """Δa ⋈ (b + Δb) + (a + Δa) ⋈ Δb, which counts Δa ⋈ Δb twice."""
-    right = inline.InlineStep._against
+    right = HalfJoin.work
     patch.setattr(
-        inline.InlineStep,
-        "_against",
-        lambda self, node: right(self, replace(node, moment=Moment.AFTER)),
+        HalfJoin, "work", lambda self, *given: right(replace(self, moment=Moment.AFTER), *given)
     )
 
 
 def join_reads_before_for_after(patch: pytest.MonkeyPatch) -> None:
-    right = inline.InlineStep._against
+    right = HalfJoin.work
     patch.setattr(
-        inline.InlineStep,
-        "_against",
-        lambda self, node: right(self, replace(node, moment=Moment.BEFORE)),
+        HalfJoin, "work", lambda self, *given: right(replace(self, moment=Moment.BEFORE), *given)
     )
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from rekindle.circuit.operators import group_map
 from rekindle.errors import RekindleError
-from rekindle.kernels.regroup import touched_groups
+from rekindle.kernels import regroup
 from rekindle.runtime.database import Database
-from rekindle.spark import inline
 from tests.property.oracle import Bag, bag, collected, weighted
 
 __all__ = ["bag", "collected", "contents", "refused", "rows", "weighted"]
@@ -45,12 +45,16 @@ def rows_of_groups_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows of touched groups every later step in the driver reads, node by node."""
     read: list[int] = []
 
-    def counted(*given: Any) -> pa.Table:
-        rows = touched_groups(*given)
-        read.append(len(rows))
-        return rows
+    def counting(kernel: Callable[..., pa.Table]) -> Callable[..., pa.Table]:
+        def counted(*given: Any) -> pa.Table:
+            rows = kernel(*given)
+            read.append(len(rows))
+            return rows
 
-    monkeypatch.setattr(inline, "touched_groups", counted)
+        return counted
+
+    for kernel in (regroup.touched_groups, regroup.deciding_rows):
+        monkeypatch.setattr(group_map, kernel.__name__, counting(kernel))
     return read
 
 

@@ -12,6 +12,8 @@ from tests.spark.helpers import refused, rows, weighted
 VIEWS = {
     "ratio": "SELECT a.k, x / y AS q FROM a JOIN b ON a.k = b.k",
     "total": "SELECT a.k, sum(x div y) AS q FROM a LEFT JOIN b ON a.k = b.k GROUP BY a.k",
+    "twice": "SELECT a.k, x / y AS q FROM a JOIN b ON a.k = b.k UNION ALL "
+    "SELECT a.k, x / y AS q FROM a JOIN b ON a.k = b.k",
     "matched": "SELECT a.k, y FROM a JOIN b ON a.k = b.k AND x / y > 0",
 }
 

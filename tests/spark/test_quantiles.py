@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 import rekindle
 from rekindle.calculus.terms import Quantiles
-from rekindle.circuit.nodes import Regroup
+from rekindle.circuit.nodes import GroupMap
 from rekindle.errors import EvaluationError
 from rekindle.runtime.database import Database
 from tests.spark.helpers import collected, rows_of_groups_read
@@ -73,7 +73,7 @@ def _follow(db: Database, type_: str, steps: Sequence[str]) -> None:
 
 
 def _extents(db: Database) -> list[Any]:
-    return [n.extent for n in db._engine.circuit.nodes.values() if isinstance(n, Regroup)]
+    return [n.extent for n in db._engine.circuit.nodes.values() if isinstance(n, GroupMap)]
 
 
 @pytest.mark.parametrize("keys", ["", "k, "])

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 import rekindle
 from rekindle.algebra.cofactor import Cofactor, CofactorRing
 from rekindle.algebra.groups import RATIONALS
-from rekindle.circuit.nodes import Group, Regroup
+from rekindle.circuit.nodes import Group, GroupMap
 from rekindle.errors import RekindleError
 from rekindle.runtime.database import Database
 from tests.kernels.test_ring_sums import Histograms, middle, single
@@ -39,7 +39,7 @@ def test_sums_in_rings_follow_changes(db: Database, warehouse: str, spark: Spark
     measures = (median("x").alias("m"), trend("x", "y").alias("s"))
     db.create_view("v", joined.groupBy("name").agg(*measures))
     kinds = {type(node) for node in db._engine.circuit.nodes.values()}
-    assert Group in kinds and Regroup not in kinds
+    assert Group in kinds and GroupMap not in kinds
     assert "accumulators of the touched groups: ring(x), ring(x, y)" in str(db.explain("v"))
     for statement in (
         "INSERT INTO t VALUES (1, 6, 2), (1, 6, 2), (1, NULL, 5), (2, 5, NULL), (NULL, 1, 1)",

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.calculus.terms import Distance, Extent, Near, Onwards
-from rekindle.circuit.nodes import Regroup
+from rekindle.circuit.nodes import GroupMap
+from rekindle.circuit.operators import group_map
 from rekindle.kernels import regroup
 from rekindle.runtime.database import Database
-from rekindle.spark import inline
 from tests.spark.helpers import collected, weighted
 
 TABLE = "CREATE TABLE t (k INT, o INT, n INT, x INT, y DOUBLE, z DECIMAL(12, 2))"
@@ -132,7 +132,7 @@ def _typed(row: Row) -> Row:
 def _extents(db: Database, view: str) -> list[Extent | None]:
     circuit = db._engine.circuit
     nodes = circuit.reachable(db._engine.state.entry(_named(view)).node)
-    return [node.extent for node in nodes if isinstance(node, Regroup)]
+    return [node.extent for node in nodes if isinstance(node, GroupMap)]
 
 
 def _agree(db: Database) -> None:
@@ -226,7 +226,7 @@ def test_a_long_partition_is_not_read(
 def _rows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows every later step hands to Spark, node by node."""
     read: list[int] = []
-    for name in ("touched_groups", "touched_onwards"):
+    for name in ("touched_groups", "touched_onwards", "deciding_rows"):
         original = getattr(regroup, name)
 
         def counted(*given: Any, original: Any = original) -> pa.Table:
@@ -234,7 +234,7 @@ def _rows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             read.append(len(rows))
             return rows
 
-        monkeypatch.setattr(inline, name, counted)
+        monkeypatch.setattr(group_map, name, counted)
     return read
 
 

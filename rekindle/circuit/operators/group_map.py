@@ -1,0 +1,286 @@
+"""Group map: any function of the rows of a group.
+
+A per-key operator in general: f(x + Δx) − f(x) on the groups that Δx touches. A kernel gathers the
+rows of these groups before and after the change, or as many of them as the function's extent says
+are enough, and Spark computes what they become (`spark/group_maps.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, assert_never
+
+import pyarrow as pa
+
+from rekindle.calculus.bodies import Measures
+from rekindle.calculus.scalars import Column
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import (
+    Body,
+    Distance,
+    Extent,
+    First,
+    Linearity,
+    Near,
+    Onwards,
+    Quantiles,
+    with_stamps,
+)
+from rekindle.circuit.operators.arrangement import Arrangement
+from rekindle.circuit.operators.indexes import Nulls
+from rekindle.circuit.operators.node import Passing
+from rekindle.circuit.operators.running import Cut, Environment, Moment, Reading, Work
+from rekindle.circuit.operators.sizes import GROUP_ROWS, Cost, Sizes
+from rekindle.circuit.operators.soundness import Soundness
+from rekindle.circuit.operators.words import Link, Role, Words
+from rekindle.circuit.stages import Branch, LinearForm
+from rekindle.kernels.regroup import deciding_rows, group_schema, touched_groups, touched_onwards
+from rekindle.kernels.settle import groups_at_every_stamp, stamped_group_schema
+from rekindle.traces.arrays import WEIGHT
+from rekindle.traces.reader import TraceReader
+
+
+@dataclass(frozen=True)
+class GroupMap(Passing):
+    """The touched groups of an arrangement, computed anew from their rows before and after.
+
+    With an `extent` that goes `onwards`, what the rows before a change became is read from the
+    arrangement `kept` of the node's own results.
+    """
+
+    arrangement: str
+    keys: tuple[int, ...]
+    body: Body
+    extent: Extent | None
+    stamps: int = 0
+
+    kind = "group map"
+    prefix = "regroup"
+    linearity = Linearity.PER_KEY
+    colour = "#86198f"
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        rows = self.extent.rows if isinstance(self.extent, First) else self.extent
+        return (self.arrangement, self.body.text, rows)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.arrangement,)
+
+    @property
+    def schema(self) -> Schema:
+        return with_stamps(self.body.schema, self.stamps)
+
+    @cached_property
+    def kept(self) -> Arrangement | None:
+        """The arrangement of its results that it reads as it was before the step, if it does."""
+        if not isinstance(self.extent, Onwards):
+            return None
+        fields = self.schema.fields
+        return Arrangement(
+            LinearForm((Branch(self.id, self.schema),), self.schema),
+            tuple(Column(i, fields[i].type, fields[i].nullable) for i in self.keys),
+            Nulls.KEPT,
+            self.extent.column,
+        )
+
+    @property
+    def is_recomputed(self) -> bool:
+        """Is its one group all rows, each of which matters?"""
+        return not self.keys and self.extent is None
+
+    # ---- running ---------------------------------------------------------------------------
+
+    @property
+    def is_announced(self) -> bool:
+        """An aggregate without keys has a result over no rows."""
+        return not self.keys and isinstance(self.body, Measures)
+
+    def work(self, environment: Environment, apart: tuple[int, ...] | None = None) -> Work:
+        """The rows of touched groups under the moment that they belong to (`kernels.regroup`)."""
+        layout = environment.layout(self.arrangement).schema
+        before = Reading(self.arrangement, Moment.BEFORE)
+        after = Reading(self.arrangement, Moment.AFTER)
+        cut, schema = Cut.BETWEEN_KEYS, group_schema(layout)
+        match self.extent:
+            case _ if self.stamps:
+                schema = stamped_group_schema(layout, self.stamps)
+                return Work(
+                    self.arrangement, (before,), partial(_stamped, self.stamps), schema, cut
+                )
+            case Onwards():
+                assert self.kept is not None
+                kept = Reading(self.kept.id, Moment.BEFORE)
+                schema = group_schema(environment.layout(kept.key).schema)
+                kernel = partial(_onwards, self.extent)
+                return Work(self.arrangement, (before, kept), kernel, schema, cut)
+            case First() | Quantiles():
+                deciding = partial(_deciding, self.extent)
+                return Work(self.arrangement, (before, after), deciding, schema, Cut.KEYS_ALONE)
+            case Near() | None:
+                touched = partial(_touched, self.extent)
+                return Work(self.arrangement, (before, after), touched, schema, cut)
+            case _:
+                assert_never(self.extent)
+
+    def output_schema(self, environment: Environment) -> Any:
+        return pa.schema([(WEIGHT, pa.int64()), *environment.payload(self.schema)])
+
+    # ---- costs -----------------------------------------------------------------------------
+
+    def incremental_cost(self, sizes: Sizes) -> Cost:
+        rows = sizes.moved.get(self.arrangement, 0)
+        return Cost(2 * self._rows_of_groups(rows, sizes), rows)
+
+    def _rows_of_groups(self, changed: int, sizes: Sizes) -> int:
+        """The rows of the groups that so many changed rows touch."""
+        whole = sizes.stored.get(self.arrangement, 0) + changed
+        if self.is_recomputed:
+            return whole
+        match self.extent:
+            case None:
+                rows = changed * GROUP_ROWS
+            case First():
+                rows = changed * self.extent.rows
+            case Near(distance=Distance.ROWS):
+                rows = changed * (2 * self.extent.reach + 1)
+            case Near():
+                rows = changed * GROUP_ROWS
+            case Quantiles():
+                rows = changed * 2 * len(self.extent.fractions)
+            case Onwards():
+                # A change at the end, or one at a random place of a single large group?
+                rows = changed * GROUP_ROWS if self.keys else whole // 2
+            case _:
+                assert_never(self.extent)
+        return min(whole, rows)
+
+    def full_cost(self, sizes: Sizes, scale: float) -> int:
+        return int(sizes.stored.get(self.arrangement, 0) * scale)
+
+    # ---- words -----------------------------------------------------------------------------
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        return (Link(self.arrangement, Role.CHANGE_AND_BEFORE),)
+
+    def name_in(self, words: Words) -> str:
+        return str(getattr(self.body, "display", self.body.text))
+
+    def label_in(self, words: Words) -> str:
+        which = f"by {', '.join(self.keys_in(words))}" if self.keys else "of all rows"
+        return f"{self.name_in(words)} {which}"
+
+    def how_in(self, words: Words) -> str:
+        which = "each touched group" if self.keys else "the one group"
+        match self.extent:
+            case First(rows=count):
+                rows = "first row" if count == 1 else f"first {count} rows"
+                return f"per key: from the {rows} of {which}, in order"
+            case Near():
+                return f"per key: Spark recomputes the rows around a change of {which}"
+            case Onwards():
+                return f"per key: Spark recomputes {which} from the first change on"
+            case Quantiles(fractions=fractions):
+                places = ", ".join(f"{f:g}" for f in fractions)
+                return f"per key: from the values at {places} of {which}, in order"
+            case None:
+                if self.keys:
+                    return f"per key: Spark recomputes {which} from its rows"
+                return "recomputed: its one group is all rows"
+            case _:
+                assert_never(self.extent)
+
+    def why_in(self, words: Words) -> str:
+        if self.is_recomputed:
+            return (
+                "not linear, and there is no key to tell untouched rows by: every change computes "
+                "it anew from all its rows"
+            )
+        match self.extent:
+            case Near():
+                return (
+                    f"not linear, but a row depends on {_near_words(self.extent)} only: the rows "
+                    "around a change are computed before and after it, and no others are read"
+                )
+            case Onwards():
+                return (
+                    "not linear, but a row follows from the one before it: the last result "
+                    "before a change is kept, and no rows before that are read"
+                )
+            case Quantiles():
+                return (
+                    "not linear, but the values at some ranks decide it: the integral is in "
+                    "order and counts its rows, so they are found by binary search"
+                )
+            case First() | None:
+                return (
+                    "not linear, but each group is a function of its own rows: only the groups "
+                    "that a change touches are computed, before and after it"
+                )
+            case _:
+                assert_never(self.extent)
+
+    def keys_in(self, words: Words) -> tuple[str, ...]:
+        names = words.node(self.arrangement).schema.names
+        return tuple(names[i] for i in self.keys)
+
+    # ---- stored forms ----------------------------------------------------------------------
+
+    def check_sound(self, soundness: Soundness) -> None:
+        width = len(soundness.input(self.arrangement).schema)
+        extent = None if self.extent is None else self.extent.column
+        soundness.check_columns([*self.keys, extent], width)
+
+    @property
+    def identities(self) -> Mapping[str, str]:
+        return {} if self.kept is None else {"kept": self.kept.id}
+
+    def identify(
+        self, soundness: Soundness, inputs: tuple[str, ...], identities: Mapping[str, object]
+    ) -> None:
+        super().identify(soundness, inputs, identities)
+        if self.kept is not None:
+            kept = identities.get("kept")
+            if not isinstance(kept, str):
+                raise soundness.refused("the arrangement of its results has no identity")
+            vars(self.kept)["id"] = kept
+
+
+def _near_words(near: Near) -> str:
+    """The rows that a row depends on."""
+    if near.distance is Distance.VALUES:
+        return "rows whose order is near its own"
+    if not near.after:
+        return f"the {near.before} before it and itself"
+    if not near.before:
+        return f"the {near.after} after it and itself"
+    return f"the {near.before} before it, the {near.after} after it and itself"
+
+
+# ---- kernels: each takes a piece of the change and the integrals that the work reads ------------
+
+
+def _stamped(stamps: int, change: Any, readers: Sequence[TraceReader]) -> Iterator[Any]:
+    (before,) = readers
+    yield groups_at_every_stamp(change, before, stamps)
+
+
+def _onwards(extent: Onwards, change: Any, readers: Sequence[TraceReader]) -> Iterator[Any]:
+    before, kept = readers
+    yield touched_onwards(change, before, kept, extent)
+
+
+def _deciding(
+    extent: First | Quantiles, keys: Any, readers: Sequence[TraceReader]
+) -> Iterator[Any]:
+    before, after = readers
+    yield deciding_rows(keys, before, after, extent)
+
+
+def _touched(extent: Near | None, change: Any, readers: Sequence[TraceReader]) -> Iterator[Any]:
+    before, after = readers
+    yield touched_groups(change, before, after, extent)

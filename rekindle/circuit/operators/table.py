@@ -1,0 +1,82 @@
+"""A table: an input whose changes are those of a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rekindle.calculus.scalars import Column, Scalar
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import Linearity
+from rekindle.circuit.operators.indexes import ByColumns
+from rekindle.circuit.operators.node import Indexed, Keeping
+from rekindle.circuit.operators.sizes import Cost, Sizes
+from rekindle.circuit.operators.soundness import Soundness
+from rekindle.circuit.operators.words import Link, Words
+
+
+@dataclass(frozen=True)
+class Table(Keeping, Indexed):
+    """An input: a table's changes, and its contents as their integral, arranged by its key.
+
+    `incarnation` tells a table from an earlier one of the same name that was dropped; `declared`
+    has the types, in JSON, of columns with a CHAR(n) or VARCHAR(n), strings in the schema.
+    """
+
+    name: str
+    schema: Schema
+    key: tuple[int, ...]
+    incarnation: str
+    declared: Mapping[int, str] = field(default_factory=dict, hash=False)
+
+    kind = "table"
+    prefix = "table"
+    linearity = Linearity.SOURCE
+    colour = "#0f766e"
+    is_stored = False
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return (self.name, self.incarnation)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ()
+
+    def provides(self, keys: tuple[Scalar, ...] | None) -> bool:
+        if keys is None:
+            return not self.key
+        positions = tuple(k.position if isinstance(k, Column) else -1 for k in keys)
+        return bool(self.key) and positions == self.key
+
+    @property
+    def keyed_by(self) -> ByColumns:
+        return ByColumns(self.schema, self.key)
+
+    def incremental_cost(self, sizes: Sizes) -> Cost:
+        return Cost(0, 0)
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        return ()
+
+    def name_in(self, words: Words) -> str:
+        return self.name
+
+    def label_in(self, words: Words) -> str:
+        return f"table {self.name}"
+
+    def how_in(self, words: Words) -> str:
+        if not self.key:
+            return "stored, arranged by the whole row"
+        return f"stored, arranged by primary key {', '.join(self.keys_in(words))}"
+
+    def why_in(self, words: Words) -> str:
+        return "the rows of a transaction are the change; they are added to what is stored"
+
+    def keys_in(self, words: Words) -> tuple[str, ...]:
+        names = self.schema.names
+        return tuple(names[i] for i in self.key) if self.key else names
+
+    def check_sound(self, soundness: Soundness) -> None:
+        raise soundness.refused("a table is not part of a plan")

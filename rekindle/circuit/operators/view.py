@@ -1,0 +1,64 @@
+"""A view: an output, whose contents are the integral of its changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rekindle.calculus.scalars import Scalar
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import Linearity
+from rekindle.circuit.operators.node import Formed, Indexed, Keeping
+from rekindle.circuit.operators.sizes import Sizes
+from rekindle.circuit.operators.soundness import Soundness
+from rekindle.circuit.operators.words import Words
+from rekindle.circuit.stages import LinearForm
+
+
+@dataclass(frozen=True)
+class View(Formed, Keeping, Indexed):
+    """An output: a view's changes, and its contents as their integral, arranged by the row."""
+
+    name: str
+    form: LinearForm
+
+    kind = "view"
+    prefix = "view"
+    linearity = Linearity.LINEAR
+    colour = "#334155"
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return (self.form.text,)
+
+    @property
+    def schema(self) -> Schema:
+        return self.form.schema
+
+    def provides(self, keys: tuple[Scalar, ...] | None) -> bool:
+        return keys is None
+
+    def full_cost(self, sizes: Sizes, scale: float) -> int:
+        """What is filled is compared with what it was."""
+        return int(sizes.stored.get(self.id, 0) * (1 + scale))
+
+    def name_in(self, words: Words) -> str:
+        return self._names(words)[0]
+
+    def label_in(self, words: Words) -> str:
+        return f"view {' = '.join(self._names(words))}"
+
+    def _names(self, words: Words) -> list[str]:
+        return words.view_names(self.id) or [self.name]
+
+    def how_in(self, words: Words) -> str:
+        return "integral of the output"
+
+    def why_in(self, words: Words) -> str:
+        return (
+            "an integral is linear: the change is added to the view's contents, which are never "
+            "recomputed"
+        )
+
+    def check_sound(self, soundness: Soundness) -> None:
+        if soundness.check_form(self.form) != len(self.schema):
+            raise soundness.refused("its columns are not those of its rows")
