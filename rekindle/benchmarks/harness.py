@@ -23,9 +23,9 @@ from rich.progress import (
 )
 
 import rekindle
-from rekindle.cli.bench.machine import describe_machine
-from rekindle.cli.bench.report import Sample, Series
-from rekindle.cli.bench.workload import QUERY, ChangeStream, Workload, require_full_state
+from rekindle.benchmarks.machine import describe_machine
+from rekindle.benchmarks.report import Sample, Series
+from rekindle.benchmarks.workload import QUERY, ChangeStream, Workload, require_full_state
 from rekindle.runtime.database import Database
 from rekindle.runtime.transaction import Transaction
 

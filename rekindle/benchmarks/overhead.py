@@ -11,9 +11,9 @@ import time
 
 import pyarrow as pa
 
-from rekindle.cli.bench.harness import Filled, Harness, run_to_nowhere, timed
-from rekindle.cli.bench.report import Bound, Report, Sample, ratio_verdict
-from rekindle.cli.bench.workload import ChangeStream, Workload
+from rekindle.benchmarks.harness import Filled, Harness, run_to_nowhere, timed
+from rekindle.benchmarks.report import Bound, Report, Sample, ratio_verdict
+from rekindle.benchmarks.workload import ChangeStream, Workload
 
 SMALL, SMALL_LIMIT = 100, 5.0
 LARGE, LARGE_LIMIT = 100_000, 8.0

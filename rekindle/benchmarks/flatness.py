@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from rekindle.cli.bench.chart import Line, line_chart
-from rekindle.cli.bench.harness import Harness
-from rekindle.cli.bench.report import Bound, Report, ratio_verdict
-from rekindle.cli.bench.workload import Workload
+from rekindle.benchmarks.chart import Line, line_chart
+from rekindle.benchmarks.harness import Harness
+from rekindle.benchmarks.report import Bound, Report, ratio_verdict
+from rekindle.benchmarks.workload import Workload
 
 CHANGED = 1_000
 LIMIT = 1.5

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from rekindle.cli.bench.harness import Harness, stepped, timed
-from rekindle.cli.bench.report import Bound, Report, Sample, Series, ratio_verdict
+from rekindle.benchmarks.harness import Harness, stepped, timed
+from rekindle.benchmarks.report import Bound, Report, Sample, Series, ratio_verdict
 from rekindle.runtime.database import Database
 
 TABLES = 20

@@ -15,7 +15,7 @@ from rekindle.cli.failures import reported
 from rekindle.cli.scratch import scratch_directory
 
 if TYPE_CHECKING:
-    from rekindle.cli.bench.report import Report
+    from rekindle.benchmarks.report import Report
 
 
 class Name(enum.StrEnum):
@@ -79,7 +79,7 @@ def bench(
     """Measure Rekindle against Spark and say whether the bounds are met."""
     console = make_console()
     with reported():
-        from rekindle.cli.bench.harness import Harness, Request
+        from rekindle.benchmarks.harness import Harness, Request
         from rekindle.cli.opening import started_spark
 
         spark = started_spark()
@@ -89,7 +89,7 @@ def bench(
                 spark, scratch, Request(rows, rounds, scale, change, queries, views, graph), console
             ) as harness,
         ):
-            report: Report = import_module(f"rekindle.cli.bench.{name.value}").run(harness)
+            report: Report = import_module(f"rekindle.benchmarks.{name.value}").run(harness)
         report.show(console)
         picture = svg or (json.with_suffix(".svg") if json is not None else None)
         if json is not None:

@@ -14,9 +14,9 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from rekindle.cli.bench.graphs import Graph, found_graph, objects
-from rekindle.cli.bench.harness import Harness, stepped, timed
-from rekindle.cli.bench.report import Bound, Report, Sample, Series, Verdict, ratio_verdict
+from rekindle.benchmarks.graphs import Graph, found_graph, objects
+from rekindle.benchmarks.harness import Harness, stepped, timed
+from rekindle.benchmarks.report import Bound, Report, Sample, Series, Verdict, ratio_verdict
 from rekindle.errors import unknown_name
 from rekindle.runtime.database import Database
 

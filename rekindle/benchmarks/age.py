@@ -23,10 +23,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import rekindle
-from rekindle.cli.bench.chart import Line, line_chart
-from rekindle.cli.bench.harness import Harness, stepped, timed
-from rekindle.cli.bench.machine import private_bytes, resident_bytes
-from rekindle.cli.bench.report import Bound, Report, Sample, Series, Verdict, ratio_verdict
+from rekindle.benchmarks.chart import Line, line_chart
+from rekindle.benchmarks.harness import Harness, stepped, timed
+from rekindle.benchmarks.machine import private_bytes, resident_bytes
+from rekindle.benchmarks.report import Bound, Report, Sample, Series, Verdict, ratio_verdict
 from rekindle.runtime.database import Database
 from rekindle.runtime.rolling import RECENT
 from rekindle.runtime.state import State

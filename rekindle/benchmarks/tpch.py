@@ -25,13 +25,13 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from rekindle.cli.bench.bars import Bar, bar_chart
-from rekindle.cli.bench.harness import Action, Harness, run_to_nowhere, stepped, timed
-from rekindle.cli.bench.report import Bound, Report, Sample, Series, Verdict, duration
-from rekindle.cli.bench.tpch_changes import Batch, ChangeStream, read_counts, read_pool
-from rekindle.cli.bench.tpch_data import write_tables
-from rekindle.cli.bench.tpch_queries import QUERIES, chosen_queries
-from rekindle.cli.bench.tpch_schema import TABLES, tables_of
+from rekindle.benchmarks.bars import Bar, bar_chart
+from rekindle.benchmarks.harness import Action, Harness, run_to_nowhere, stepped, timed
+from rekindle.benchmarks.report import Bound, Report, Sample, Series, Verdict, duration
+from rekindle.benchmarks.tpch_changes import Batch, ChangeStream, read_counts, read_pool
+from rekindle.benchmarks.tpch_data import write_tables
+from rekindle.benchmarks.tpch_queries import QUERIES, chosen_queries
+from rekindle.benchmarks.tpch_schema import TABLES, tables_of
 from rekindle.errors import RekindleError
 from rekindle.runtime.database import Database
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rekindle.cli.bench.harness import Filled, Harness, stepped
-from rekindle.cli.bench.report import Bound, Report, Sample, Verdict
-from rekindle.cli.bench.workload import Workload
+from rekindle.benchmarks.harness import Filled, Harness, stepped
+from rekindle.benchmarks.report import Bound, Report, Sample, Verdict
+from rekindle.benchmarks.workload import Workload
 
 SHARES = (0.001, 0.01, 0.1, 0.5, 0.9)
 LIMIT = 1.3

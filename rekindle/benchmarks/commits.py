@@ -11,9 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
-from rekindle.cli.bench.harness import Harness
-from rekindle.cli.bench.report import Bound, Report, Sample, ratio_verdict
-from rekindle.cli.bench.workload import Workload
+from rekindle.benchmarks.harness import Harness
+from rekindle.benchmarks.report import Bound, Report, Sample, ratio_verdict
+from rekindle.benchmarks.workload import Workload
 from rekindle.runtime.database import Database
 
 THREADS = 16

@@ -25,11 +25,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from rekindle.cli.bench.chart import Line, line_chart
-from rekindle.cli.bench.harness import Harness, timed
-from rekindle.cli.bench.machine import MemoryWatch
-from rekindle.cli.bench.report import Bound, Report, Sample, Series, Verdict
-from rekindle.cli.bench.workload import Workload, require_full_state
+from rekindle.benchmarks.chart import Line, line_chart
+from rekindle.benchmarks.harness import Harness, timed
+from rekindle.benchmarks.machine import MemoryWatch
+from rekindle.benchmarks.report import Bound, Report, Sample, Series, Verdict
+from rekindle.benchmarks.workload import Workload, require_full_state
 
 TIME_LIMIT = 3.0
 MEMORY_LIMIT = 64.0

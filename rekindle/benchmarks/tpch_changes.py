@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from rekindle.cli.bench import tpch_words as words
-from rekindle.cli.bench.tpch_data import Integers, dates, decimals
-from rekindle.cli.bench.tpch_schema import TABLES
+from rekindle.benchmarks import tpch_words as words
+from rekindle.benchmarks.tpch_data import Integers, dates, decimals
+from rekindle.benchmarks.tpch_schema import TABLES
 from rekindle.runtime.transaction import Transaction
 
 Array = np.ndarray[Any, Any]

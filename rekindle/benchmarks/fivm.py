@@ -18,11 +18,11 @@ import pyarrow as pa
 from rich import box
 from rich.table import Table
 
+from rekindle.benchmarks.fivm_data import SHAPES, Rows, Shape
+from rekindle.benchmarks.harness import Harness, stepped, timed
+from rekindle.benchmarks.report import Bound, Report, Sample, Series, Verdict, duration
 from rekindle.circuit.nodes import Arrangement, Group, Keeping, View
 from rekindle.circuit.nodes import Table as TableNode
-from rekindle.cli.bench.fivm_data import SHAPES, Rows, Shape
-from rekindle.cli.bench.harness import Harness, stepped, timed
-from rekindle.cli.bench.report import Bound, Report, Sample, Series, Verdict, duration
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.transaction import Transaction
 

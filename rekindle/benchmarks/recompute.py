@@ -6,9 +6,9 @@ and throws the result away. Steps and recomputations take turns.
 
 from __future__ import annotations
 
-from rekindle.cli.bench.harness import Harness
-from rekindle.cli.bench.report import Bound, Report, Series, ratio_verdict
-from rekindle.cli.bench.workload import Workload
+from rekindle.benchmarks.harness import Harness
+from rekindle.benchmarks.report import Bound, Report, Series, ratio_verdict
+from rekindle.benchmarks.workload import Workload
 
 SHARE = 0.0001
 LIMIT = 20.0

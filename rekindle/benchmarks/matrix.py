@@ -20,10 +20,10 @@ import pyarrow as pa
 from rich import box
 from rich.table import Table
 
-from rekindle.cli.bench.chart import Line, line_chart
-from rekindle.cli.bench.growth import exponent, kept_rows
-from rekindle.cli.bench.harness import Harness, stepped
-from rekindle.cli.bench.report import Bound, Report, Sample, Series, Verdict, duration
+from rekindle.benchmarks.chart import Line, line_chart
+from rekindle.benchmarks.growth import exponent, kept_rows
+from rekindle.benchmarks.harness import Harness, stepped
+from rekindle.benchmarks.report import Bound, Report, Sample, Series, Verdict, duration
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.transaction import Transaction
 

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rekindle.cli.bench import tpch_words as words
-from rekindle.cli.bench.tpch_schema import TABLES
+from rekindle.benchmarks import tpch_words as words
+from rekindle.benchmarks.tpch_schema import TABLES
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from rekindle.cli.bench.chart import COLOURS, INK, LIMIT_COLOUR, MUTED, RULE
+from rekindle.benchmarks.chart import COLOURS, INK, LIMIT_COLOUR, MUTED, RULE
 
 WIDTH, HEIGHT = 900.0, 420.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 24.0, 64.0, 64.0
