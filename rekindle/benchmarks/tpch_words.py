@@ -26,7 +26,6 @@ CONTAINERS = [
     for size in ("JUMBO", "LG", "MED", "SM", "WRAP")
     for kind in ("BAG", "BOX", "CAN", "CASE", "DRUM", "JAR", "PACK", "PKG")
 ]
-BRANDS = [f"Brand#{maker}{line}" for maker in range(1, 6) for line in range(1, 6)]
 _COLOURS = """
 almond antique aquamarine azure beige bisque black blanched blue blush brown burlywood burnished
 chartreuse chiffon chocolate coral cornflower cornsilk cream cyan dark deep dim dodger drab

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections import deque
 
-from rekindle.frontends.agca.ast import ZERO, MapAccess, Query, Term
-from rekindle.frontends.agca.compile import apart_from, check_compilable, initial_value
-from rekindle.frontends.agca.delta import Event, Sign, degree, term_delta
-from rekindle.frontends.agca.monomials import as_term, opposite, polynomial
-from rekindle.frontends.agca.programs import Map, Program, Schema, Statement, Trigger, by_event
-from rekindle.frontends.agca.simplify import simplify
+from rekindle.frontends.agca.ast import ZERO, MapAccess, Query, Schema, Term
+from tests.agca.reference.compile import apart_from, check_compilable, initial_value
+from tests.agca.reference.delta import Event, Sign, degree, term_delta
+from tests.agca.reference.monomials import as_term, opposite, polynomial
+from tests.agca.reference.programs import Map, Program, Statement, Trigger, by_event
+from tests.agca.reference.simplify import simplify
 
 
 def compile_query_plainly(query: Query, schema: Schema) -> Program:

@@ -22,7 +22,6 @@ from itertools import product
 from typing import TypeAlias, assert_never
 
 from rekindle.errors import EvaluationError, RowError, UnsupportedError, unknown_name
-from rekindle.frontends.agca.arithmetic import Number, call, compare, number
 from rekindle.frontends.agca.ast import (
     ZERO,
     Aggregate,
@@ -37,11 +36,12 @@ from rekindle.frontends.agca.ast import (
     Value,
     Variable,
 )
-from rekindle.frontends.agca.delta import Sign
-from rekindle.frontends.agca.extract import accesses
-from rekindle.frontends.agca.monomials import body_parts
-from rekindle.frontends.agca.programs import Map, Program, Statement, written_statement
-from rekindle.frontends.agca.semantics import Row
+from tests.agca.reference.arithmetic import Number, call, compare, number
+from tests.agca.reference.delta import Sign
+from tests.agca.reference.extract import accesses
+from tests.agca.reference.monomials import body_parts
+from tests.agca.reference.programs import Map, Program, Statement, written_statement
+from tests.agca.reference.semantics import Row
 
 Valuation: TypeAlias = Mapping[str, Value]
 
@@ -98,7 +98,7 @@ def _at(key: Row, positions: Sequence[int]) -> Row:
 class Machine:
     """The maps of a program, brought up to date by each update.
 
-    >>> from rekindle.frontends.agca.compile import compile_query
+    >>> from tests.agca.reference.compile import compile_query
     >>> from rekindle.frontends.agca.parse import parse_query
     >>> query = parse_query("q[] = Sum(1, R(x) * S(x))")
     >>> machine = Machine(compile_query(query, {"R": ["u"], "S": ["v"]}))

@@ -20,10 +20,10 @@ Section 6 (syntax and semantics, proposition 6.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from rekindle.frontends.agca.ast import (
     ZERO,
@@ -36,16 +36,14 @@ from rekindle.frontends.agca.ast import (
     Plus,
     Product,
     Query,
+    Schema,
     Term,
     Variable,
 )
-from rekindle.frontends.agca.delta import Event, Sign, degree
-from rekindle.frontends.agca.extract import accesses
-from rekindle.frontends.agca.monomials import body_parts
-from rekindle.frontends.agca.text import written, written_query
-
-Schema: TypeAlias = Mapping[str, Sequence[str]]
-"""The columns of each relation; a trigger's arguments are named after them."""
+from rekindle.frontends.agca.text import written
+from tests.agca.reference.delta import Event, Sign, degree
+from tests.agca.reference.extract import accesses
+from tests.agca.reference.monomials import body_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,10 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Maps and the triggers that maintain them, over relations with the given columns."""
+    """Maps and the triggers that maintain them, over relations with the given columns.
+
+    A trigger's arguments are named after the columns of its relation.
+    """
 
     schema: Schema
     maps: tuple[Map, ...]
@@ -150,12 +151,6 @@ def by_event(triggers: Iterable[Trigger], schema: Schema) -> tuple[Trigger, ...]
     return tuple(
         sorted(triggers, key=lambda trigger: places[trigger.event.relation, trigger.event.sign])
     )
-
-
-def written_program(program: Program) -> str:
-    """The maps as comments, then the triggers: a program on one page."""
-    maps = "\n".join(f"# {written_query(kept.query)}" for kept in program.maps)
-    return f"{maps}\n{program}"
 
 
 def written_trigger(trigger: Trigger) -> str:

@@ -24,7 +24,6 @@ from rekindle.algebra.groups import INTEGERS
 from rekindle.algebra.relations import RelationRing, Tuple
 from rekindle.algebra.zset import ZSet
 from rekindle.errors import DefinitionError, RowError, unknown_name
-from rekindle.frontends.agca.arithmetic import Number, call, compare, number
 from rekindle.frontends.agca.ast import (
     Aggregate,
     Atom,
@@ -44,6 +43,7 @@ from rekindle.frontends.agca.ast import (
 )
 from rekindle.frontends.agca.text import written
 from rekindle.frontends.agca.variables import safe
+from tests.agca.reference.arithmetic import Number, call, compare, number
 
 Row: TypeAlias = tuple[Value, ...]
 Database: TypeAlias = Mapping[str, ZSet[Row, int]]

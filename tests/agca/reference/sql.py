@@ -36,11 +36,11 @@ from rekindle.frontends.agca.ast import (
     Plus,
     Product,
     Query,
+    Schema,
     Term,
     Variable,
     conjunction,
 )
-from rekindle.frontends.agca.programs import Schema
 
 X = TypeVar("X")
 _TOKEN = re.compile(

