@@ -39,8 +39,7 @@ def test_a_tree_of_a_star_keeps_less_where_keys_have_many_matches() -> None:
     choice = choose(query.hypergraph, Sizes(dict.fromkeys("abcde", 100), many))
     assert choice.rows(Policy.VIEW_TREE) < choice.rows(Policy.FIRST_ORDER)
     one = choose(query.hypergraph, Sizes(dict.fromkeys("abcde", 1)))
-    assert one.policy is Policy.FIRST_ORDER
-    assert "rows" in one.reason
+    assert one.rows(Policy.VIEW_TREE) >= one.rows(Policy.FIRST_ORDER)
 
 
 def test_a_term_whose_query_stays_is_unchanged_and_says_why() -> None:
