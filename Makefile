@@ -71,7 +71,7 @@ torture: venv ## kill -9, lose executors, fill disks; goes on from where it stop
 	$(call stage,torture)
 	@$(VENV_PYTHON) -m pytest -q -m torture --timeout=0 tests $(ARGS)
 
-bench: venv ## the four benchmarks, results in build/bench/*.json
+bench: venv ## the benchmarks, results in build/bench/*.json
 	@mkdir -p build/bench
 	@for name in $(BENCHES); do \
 	    printf '\n== bench %s\n' "$$name"; \

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import rekindle
-from rekindle.cli.bench.chart import Line, line_chart
+from rekindle.benchmarks.chart import Line, line_chart
 
 WEEKS = 24
 REGIONS = ("centre", "coast", "suburb")

@@ -35,8 +35,6 @@ FIRST = 16
 MOST_FACTORS = 24
 LOWEST = -816 * BITS
 """The last bit of a double is that of 2^-1074."""
-NOTHING = (SUM, 0.0)
-"""The sum of no products."""
 
 _BASE = 2**BITS
 _RING = RealProducts()

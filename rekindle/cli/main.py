@@ -11,7 +11,7 @@ import typer
 
 import rekindle
 from rekindle.cli.backup import backup, restore
-from rekindle.cli.bench.command import bench
+from rekindle.cli.bench import bench
 from rekindle.cli.check import check
 from rekindle.cli.demo.command import demo
 from rekindle.cli.explain import explain

@@ -101,11 +101,6 @@ def share(stream: Stream) -> Stream:
     return nodes(stream)[-1]
 
 
-def integrals(stream: Stream) -> tuple[Integrate, ...]:
-    """The integrals, which are the state that the circuit keeps; equal ones are kept once."""
-    return tuple(node for node in nodes(stream) if isinstance(node, Integrate))
-
-
 def joins(stream: Stream) -> tuple[Apply, ...]:
     """The applications of bilinear operators."""
     return tuple(

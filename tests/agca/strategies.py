@@ -33,9 +33,9 @@ from rekindle.frontends.agca.ast import (
     conjunction,
     multiplication,
 )
-from rekindle.frontends.agca.delta import Sign
-from rekindle.frontends.agca.semantics import Database, Row
 from rekindle.frontends.agca.variables import Names, safe
+from tests.agca.reference.delta import Sign
+from tests.agca.reference.semantics import Database, Row
 
 SCHEMA = {"R": ("a", "b"), "S": ("c",)}
 DOMAIN = (0, 1, 2)

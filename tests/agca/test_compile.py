@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from rekindle.errors import EvaluationError, RowError, UnknownNameError, UnsupportedError
 from rekindle.frontends.agca.ast import Constant, Query
-from rekindle.frontends.agca.compile import compile_query
-from rekindle.frontends.agca.compile0 import compile_query_plainly
-from rekindle.frontends.agca.delta import Sign, apply_update, degree
-from rekindle.frontends.agca.extract import accesses
 from rekindle.frontends.agca.parse import parse_query
-from rekindle.frontends.agca.programs import Program, Statement
-from rekindle.frontends.agca.run import Machine
-from rekindle.frontends.agca.semantics import Database, Row, evaluate_query
+from tests.agca.reference.compile import compile_query
+from tests.agca.reference.compile0 import compile_query_plainly
+from tests.agca.reference.delta import Sign, apply_update, degree
+from tests.agca.reference.extract import accesses
+from tests.agca.reference.programs import Program, Statement
+from tests.agca.reference.run import Machine
+from tests.agca.reference.semantics import Database, Row, evaluate_query
 
 from .strategies import DOMAIN, EMPTY, SCHEMA, Shape, law, primitive_queries, queries, updates
 

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from rekindle.algebra.relations import Tuple
 from rekindle.algebra.zset import ZSet
 from rekindle.errors import DefinitionError
-from rekindle.frontends.agca.arithmetic import number
 from rekindle.frontends.agca.ast import Formula, Query
-from rekindle.frontends.agca.delta import (
+from rekindle.frontends.agca.parse import parse_formula, parse_term
+from rekindle.frontends.agca.variables import check_formula, check_term
+from tests.agca.reference.arithmetic import number
+from tests.agca.reference.delta import (
     Event,
     Sign,
     apply_update,
@@ -20,9 +22,7 @@ from rekindle.frontends.agca.delta import (
     has_simple_conditions,
     term_delta,
 )
-from rekindle.frontends.agca.parse import parse_formula, parse_term
-from rekindle.frontends.agca.semantics import Database, Row, evaluate_formula, evaluate_term
-from rekindle.frontends.agca.variables import check_formula, check_term
+from tests.agca.reference.semantics import Database, Row, evaluate_formula, evaluate_term
 
 from .strategies import DOMAIN, SCHEMA, Shape, databases, formulae, law, queries, updates
 

@@ -21,9 +21,11 @@ from rekindle.frontends.agca.ast import (
     Term,
     multiplication,
 )
-from rekindle.frontends.agca.compile import compile_query
-from rekindle.frontends.agca.compile0 import compile_query_plainly
-from rekindle.frontends.agca.delta import (
+from rekindle.frontends.agca.parse import parse_formula, parse_query, parse_term
+from rekindle.frontends.agca.text import written
+from tests.agca.reference.compile import compile_query
+from tests.agca.reference.compile0 import compile_query_plainly
+from tests.agca.reference.delta import (
     Event,
     Sign,
     apply_update,
@@ -31,20 +33,18 @@ from rekindle.frontends.agca.delta import (
     formula_delta,
     term_delta,
 )
-from rekindle.frontends.agca.extract import extract
-from rekindle.frontends.agca.factorise import factorise
-from rekindle.frontends.agca.monomials import (
+from tests.agca.reference.extract import extract
+from tests.agca.reference.factorise import factorise
+from tests.agca.reference.monomials import (
     Polynomial,
     as_term,
     polynomial,
     written_polynomial,
 )
-from rekindle.frontends.agca.parse import parse_formula, parse_query, parse_term
-from rekindle.frontends.agca.programs import Program, written_statement
-from rekindle.frontends.agca.run import Machine, Write
-from rekindle.frontends.agca.semantics import Database, Row, evaluate_term
-from rekindle.frontends.agca.simplify import lift_ifs, simplify
-from rekindle.frontends.agca.text import written
+from tests.agca.reference.programs import Program, written_statement
+from tests.agca.reference.run import Machine, Write
+from tests.agca.reference.semantics import Database, Row, evaluate_term
+from tests.agca.reference.simplify import lift_ifs, simplify
 
 SAME_NATION = "q[c1] = Sum(1, C(c1, n1) * C(c2, n2) * (n1 = n2))"
 PLUS_C = Event(Sign.PLUS, "C", ("c", "n"))

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from rekindle.algebra.zset import ZSet
 from rekindle.frontends.agca.ast import Atom, Comparison, Operator, Variable
-from rekindle.frontends.agca.logic import (
+from rekindle.frontends.agca.text import written
+from rekindle.frontends.agca.variables import Names, check_formula
+from tests.agca.reference.logic import (
     And,
     Exists,
     Logic,
@@ -16,9 +18,7 @@ from rekindle.frontends.agca.logic import (
     logic_to_formula,
     satisfies,
 )
-from rekindle.frontends.agca.semantics import Database, evaluate_formula
-from rekindle.frontends.agca.text import written
-from rekindle.frontends.agca.variables import Names, check_formula
+from tests.agca.reference.semantics import Database, evaluate_formula
 
 from .strategies import DOMAIN, NAMES, SCHEMA, law, operators, values
 from .test_sql import bags

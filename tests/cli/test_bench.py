@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.cli.bench import factorised, matrix
-from rekindle.cli.bench.chart import Line, line_chart
-from rekindle.cli.bench.report import Bound, Sample, Series, Verdict
-from rekindle.cli.bench.workload import ChangeStream, Workload, require_full_state
+from rekindle.benchmarks import factorised, matrix
+from rekindle.benchmarks.chart import Line, line_chart
+from rekindle.benchmarks.report import Bound, Sample, Series, Verdict
+from rekindle.benchmarks.workload import ChangeStream, Workload, require_full_state
 from rekindle.errors import RekindleError
 from tests.cli.conftest import Run
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rekindle.cli.bench import tpch_data
-from rekindle.cli.bench.bars import Bar, bar_chart
-from rekindle.cli.bench.tpch_changes import ChangeStream, read_counts, read_pool
-from rekindle.cli.bench.tpch_queries import QUERIES, chosen_queries
-from rekindle.cli.bench.tpch_schema import TABLES, tables_of
+from rekindle.benchmarks import tpch_data
+from rekindle.benchmarks.bars import Bar, bar_chart
+from rekindle.benchmarks.tpch_changes import ChangeStream, read_counts, read_pool
+from rekindle.benchmarks.tpch_queries import QUERIES, chosen_queries
+from rekindle.benchmarks.tpch_schema import TABLES, tables_of
 from rekindle.errors import RekindleError
 from tests.cli.conftest import Run
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.cli.bench.tpch_queries import chosen_numbers
+from rekindle.benchmarks.tpch_queries import chosen_numbers
 from tests.external.batches import Batches, Case, Contents, Stage
 from tests.external.compare import Row
 from tests.external.material import absent, material

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.cli.bench.tpch_queries import QUERIES
+from rekindle.benchmarks.tpch_queries import QUERIES
 from tests.external.compare import Difference, rows_of
 from tests.external.material import absent, material
 from tests.external.outcomes import Outcome

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.cli.bench.tpch_queries import chosen_numbers
+from rekindle.benchmarks.tpch_queries import chosen_numbers
 from rekindle.errors import RekindleError, UnsupportedError
 from rekindle.runtime.database import Database
 from tests.external.compare import Difference, Reference

@@ -24,10 +24,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.cli.bench.tpch_changes import ChangeStream, read_counts, read_pool
-from rekindle.cli.bench.tpch_data import write_tables
-from rekindle.cli.bench.tpch_queries import QUERIES, chosen_queries
-from rekindle.cli.bench.tpch_schema import TABLES, tables_of
+from rekindle.benchmarks.tpch_changes import ChangeStream, read_counts, read_pool
+from rekindle.benchmarks.tpch_data import write_tables
+from rekindle.benchmarks.tpch_queries import QUERIES, chosen_queries
+from rekindle.benchmarks.tpch_schema import TABLES, tables_of
 from rekindle.errors import RekindleError, UnsupportedError
 from rekindle.runtime.database import Database
 from tests.external.compare import Difference, Reference, rows_of

@@ -22,7 +22,8 @@ from rekindle.calculus.terms import Distinct, Fix, Join, Map, Source, Term, Unio
 from rekindle.calculus.text import parse
 from rekindle.incremental.pipeline import derive, trace_steps
 from rekindle.incremental.stream import Update
-from rekindle.incremental.traversal import integrals, joins, nodes
+from rekindle.incremental.traversal import joins, nodes
+from tests.incremental.circuits import integrals
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "dbsp_4_5.txt"
 

@@ -16,9 +16,9 @@ from rekindle.algebra.real_products import RealProduct, RealProducts
 from rekindle.calculus.exact_sums import (
     FACTORS,
     MOST_FACTORS,
-    NOTHING,
     NUMBER,
     ROUNDED,
+    SUM,
     WHOLE,
     ExactSum,
     multiplied,
@@ -59,6 +59,7 @@ def _added(rows: list[tuple[list[float], int]]) -> RealProduct:
     return total
 
 
+NOTHING = (SUM, 0.0)
 FACTOR = st.one_of(DOUBLES.map(number), st.integers(0, 2**40).map(whole), sums(), st.just(NOTHING))
 PRODUCTS = st.lists(FACTOR, min_size=1, max_size=3).map(lambda f: tuple(x for p in f for x in p))
 ROWS = st.lists(st.tuples(PRODUCTS, PRODUCTS, st.integers(-3, 3)), min_size=1, max_size=6)

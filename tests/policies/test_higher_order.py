@@ -36,8 +36,8 @@ from rekindle.incremental.policies.joins import Refusal
 from rekindle.incremental.policies.payloads import Builder
 from rekindle.incremental.policies.payloads import Rows as BuiltRows
 from rekindle.incremental.reference import recompute, run
-from rekindle.incremental.traversal import integrals
 from tests.calculus.strategies import QUICK
+from tests.incremental.circuits import integrals
 from tests.policies.arithmetic import PYTHON
 from tests.policies.strategies import (
     LENGTH,

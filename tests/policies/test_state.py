@@ -10,7 +10,7 @@ from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.nodes import Arrangement, Group, Table
 from rekindle.incremental.pipeline import derive
 from rekindle.incremental.reference import run
-from rekindle.incremental.traversal import integrals
+from tests.incremental.circuits import integrals
 from tests.policies.strategies import call, column, joined, star
 from tests.policies.test_view_tree import factorised
 

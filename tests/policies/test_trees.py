@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from textwrap import dedent
 
 import pytest
 from hypothesis import given, settings
 
-from rekindle.errors import UnknownNameError
 from rekindle.incremental.policies.hypergraph import Hypergraph
-from rekindle.incremental.policies.orders import find_order, parse_order
+from rekindle.incremental.policies.orders import find_order
 from rekindle.incremental.policies.trees import (
-    delta_tree,
-    materialised,
+    Tree,
+    View,
     relations,
     tree_text,
     view_tree,
     views,
 )
+from tests.policies.orders import parse_order
 from tests.policies.test_orders import RUNNING, TRIANGLE, hypergraphs
 
 TREE = view_tree(parse_order("A(B, C(D, E))"), RUNNING)
@@ -41,7 +42,7 @@ def test_the_running_example() -> None:
 
 
 def test_the_delta_tree_of_one_relation() -> None:
-    assert delta_tree(TREE, "T") == text("""
+    assert tree_text(TREE, ("T",)) == text("""
         δV@A[]
         ├─ V@B[A]
         │  └─ R[A, B]
@@ -53,9 +54,16 @@ def test_the_delta_tree_of_one_relation() -> None:
     """)
 
 
-def test_the_delta_tree_of_an_unknown_relation() -> None:
-    with pytest.raises(UnknownNameError, match="unknown relation 'X'"):
-        delta_tree(TREE, "X")
+def materialised(tree: View, updatable: Iterable[str]) -> tuple[Tree, ...]:
+    """What must be kept when only some relations are updated: the result, and siblings of paths."""
+    changing = frozenset(updatable)
+    kept: list[Tree] = [tree]
+    for view in views(tree):
+        reached = [bool(changing.intersection(relations(child))) for child in view.children]
+        for i, child in enumerate(view.children):
+            if any(reached[:i] + reached[i + 1 :]):
+                kept.append(child)
+    return tuple(kept)
 
 
 @pytest.mark.parametrize(

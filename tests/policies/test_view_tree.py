@@ -27,14 +27,15 @@ from rekindle.errors import DefinitionError
 from rekindle.incremental.pipeline import derive
 from rekindle.incremental.policies.decisions import Factorised
 from rekindle.incremental.policies.joins import JoinQuery
-from rekindle.incremental.policies.orders import find_order, parse_order
+from rekindle.incremental.policies.orders import find_order
 from rekindle.incremental.policies.payloads import Builder
 from rekindle.incremental.policies.payloads import Rows as BuiltRows
 from rekindle.incremental.policies.trees import View, view_tree
-from rekindle.incremental.policies.view_tree import factorise, follow_order
+from rekindle.incremental.policies.view_tree import Plan, factorise
 from rekindle.incremental.reference import recompute, run
 from tests.calculus.strategies import QUICK
 from tests.policies.arithmetic import PYTHON, PythonArithmetic
+from tests.policies.orders import parse_order
 from tests.policies.strategies import (
     LENGTH,
     PRODUCT,
@@ -119,10 +120,14 @@ def test_the_term_of_a_tree() -> None:
 def test_a_given_order_is_followed_or_refused() -> None:
     count = Measure("n", AggregateFunction.COUNT, (), "bigint", nullable=False)
     term = Aggregate(joined(chain(3), (R, S, T)), (), (count,))
-    found = factorise(term, PYTHON, follow_order(parse_order("s.y(y)")))
+
+    def follow(text: str) -> Plan:
+        return lambda query: view_tree(parse_order(text), query.hypergraph)
+
+    found = factorise(term, PYTHON, follow("s.y(y)"))
     assert str(found.decisions[0]).startswith("(n) follows\nV@s.y[]\n")
     with pytest.raises(DefinitionError, match=r"leaves out 's\.y'"):
-        factorise(term, PYTHON, follow_order(parse_order("y")))
+        factorise(term, PYTHON, follow("y"))
 
 
 # ---- negative controls -------------------------------------------------------------------------

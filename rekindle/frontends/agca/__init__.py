@@ -1,10 +1,11 @@
-"""AGCA, the aggregation calculus of the ring of databases, and its compiler to trigger programs.
+"""AGCA, the aggregation calculus of the ring of databases, as a language for views.
 
-The road of a query, one module a step: `parse` reads text into the nodes of `ast`; `variables`
-checks that every variable has a value; `semantics` says what the query means; `delta` derives its
-change under the insertion or deletion of a tuple; `monomials`, `factorise` and `simplify` bring a
-change into a form from which `extract` takes the aggregates to keep; `compile` puts them together
-into the trigger programs of `programs`, which `run` executes. `sql` and `logic` translate.
+The road of a query, one module a step: `parse` reads text into the nodes of `ast`, `variables`
+checks that every variable has a value, `renaming` gives each variable one meaning, `sql_text`
+writes the SQL that Spark analyses; `text` writes a query in its own language again.
 
-C. Koch, Incremental Query Evaluation in a Ring of Databases, PODS 2010, sections 4 to 7.
+What a query means on Python values, its changes and the compiler to trigger programs are beside the
+tests (`tests/agca/reference`): views are kept by the policies of `incremental/policies`.
+
+C. Koch, Incremental Query Evaluation in a Ring of Databases, PODS 2010, section 4.
 """

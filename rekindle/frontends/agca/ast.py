@@ -13,7 +13,7 @@ Section 4 (syntax).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -23,6 +23,8 @@ from typing import Generic, TypeAlias, TypeVar
 E = TypeVar("E", bound="Formula | Term")
 Value: TypeAlias = Fraction | int | str
 """A data value; arithmetic needs numbers, comparison takes two of a kind."""
+Schema: TypeAlias = Mapping[str, Sequence[str]]
+"""The columns of each relation."""
 
 
 class Operator(Enum):

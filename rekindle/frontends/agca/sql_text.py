@@ -30,12 +30,12 @@ from rekindle.frontends.agca.ast import (
     Plus,
     Product,
     Query,
+    Schema,
     Term,
     Truth,
     Value,
     Variable,
 )
-from rekindle.frontends.agca.programs import Schema
 from rekindle.frontends.agca.renaming import rename_apart
 from rekindle.frontends.agca.text import written
 from rekindle.frontends.agca.variables import check_query, occurring

@@ -42,7 +42,6 @@ UNLIMITED = 2**31 - 1
 _PEERS = ("Rank", "DenseRank", "PercentRank", "CumeDist")
 """Ranking functions that give level rows the same value."""
 _PICKING = ("First", "Last", "NthValue", "CollectList", "AnyValue", "ListAgg")
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _IN_64_BITS = (
     "ByteType",
     "ShortType",

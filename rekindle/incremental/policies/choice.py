@@ -23,7 +23,6 @@ from rekindle.incremental.policies.deltas import (
     narrow_deltas,
 )
 from rekindle.incremental.policies.hypergraph import DEFAULT_ROWS, Hypergraph, Relation
-from rekindle.incremental.policies.joins import JoinQuery, Refusal
 from rekindle.incremental.policies.narrow_views import is_cyclic
 from rekindle.incremental.policies.orders import find_order
 from rekindle.incremental.policies.trees import (
@@ -139,13 +138,6 @@ def choose(query: Hypergraph, sizes: Sizes, tree: View | None = None) -> Choice:
     if len(query.relations) <= MAXIMUM_LEAVES:
         kept[Policy.HIGHER_ORDER] = tuple(_parts(higher_order_deltas(query), estimate))
     return Choice(tree, kept, cyclic)
-
-
-def chosen_tree(query: JoinQuery, sizes: Sizes) -> View | Refusal:
-    """A plan for `factorise`: the tree where it keeps less than joins would, else why not."""
-    choice = choose(query.hypergraph, sizes)
-    less = choice.rows(Policy.VIEW_TREE) < choice.rows(Policy.FIRST_ORDER)
-    return choice.tree if less else Refusal(choice.reason)
 
 
 def _first_order(query: Hypergraph, estimate: _Estimate) -> Iterable[Kept]:

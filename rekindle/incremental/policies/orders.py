@@ -11,7 +11,6 @@ beyond that the next variable is the one whose join is bounded by the fewest row
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -39,7 +38,7 @@ class Node:
 class VariableOrder:
     """A forest of variables.
 
-    >>> str(parse_order("A(B, C(D, E))"))
+    >>> str(VariableOrder((Node("A", (Node("B"), Node("C", (Node("D"), Node("E"))))),)))
     'A(B, C(D, E))'
     """
 
@@ -59,47 +58,6 @@ class VariableOrder:
 
         for root in self.roots:
             yield from walk(root, ())
-
-
-_TOKEN = re.compile(r"\s*([(),]|[^\s(),]+)")
-
-
-def parse_order(text: str) -> VariableOrder:
-    """The order that a text such as `A(B, C(D, E))` writes."""
-    tokens = _TOKEN.findall(text)
-    position = 0
-
-    def nodes() -> tuple[Node, ...]:
-        nonlocal position
-        found = []
-        while position < len(tokens) and tokens[position] not in "(),":
-            variable = tokens[position]
-            position += 1
-            children: tuple[Node, ...] = ()
-            if position < len(tokens) and tokens[position] == "(":
-                position += 1
-                children = nodes()
-                if position == len(tokens) or tokens[position] != ")":
-                    raise _unreadable(text)
-                position += 1
-            found.append(Node(variable, children))
-            if position == len(tokens) or tokens[position] != ",":
-                break
-            position += 1
-        return tuple(found)
-
-    roots = nodes()
-    if position != len(tokens):
-        raise _unreadable(text)
-    return VariableOrder(roots)
-
-
-def _unreadable(text: str) -> DefinitionError:
-    return DefinitionError(
-        "a variable order that cannot be read",
-        detail=text,
-        hint="write a variable and, in parentheses, those under it: A(B, C(D, E))",
-    )
 
 
 def complete_order(order: VariableOrder, query: Hypergraph) -> VariableOrder:
@@ -184,17 +142,6 @@ def find_order(query: Hypergraph, sizes: Mapping[str, int] | None = None) -> Var
     search = _exhaustive if len(shared) <= EXHAUSTIVE_VARIABLES else _greedy
     found = search(query, shared, known)
     return complete_order(_forest(query, found), query)
-
-
-def width(order: VariableOrder, query: Hypergraph) -> int:
-    """How many relations it takes to cover the largest join of a complete order."""
-    steps = _eliminated(query, [path[-1] for path in _lowest_first(order, query)], {})
-    return max((step.bag.relations for step in steps), default=1)
-
-
-def _lowest_first(order: VariableOrder, query: Hypergraph) -> list[tuple[str, ...]]:
-    bound = [path for path in order.paths() if path[-1] not in query.free]
-    return sorted(bound, key=len, reverse=True)
 
 
 _Factor: TypeAlias = tuple[frozenset[str], tuple[Relation, ...]]

@@ -6,8 +6,7 @@ nothing in between are one view that sums out both variables. Free variables are
 the views under them are joined at the root.
 
 An update of a relation changes the views on its path to the root, and each of these changes is a
-join with the siblings on the way (`delta_tree`). So a view has to be kept only where a sibling's
-path may pass (`materialised`).
+join with the siblings on the way. So a view has to be kept only where a sibling's path may pass.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from rekindle.errors import unknown_name
 from rekindle.incremental.policies.hypergraph import Hypergraph, Relation
 from rekindle.incremental.policies.orders import Node, VariableOrder, check_order, complete_order
 
@@ -127,13 +125,6 @@ def tree_text(tree: Tree, changed: Iterable[str] = ()) -> str:
     return "\n".join(_lines(tree, frozenset(changed)))
 
 
-def delta_tree(tree: View, relation: str) -> str:
-    """The tree that propagates an update of one relation, as text."""
-    if relation not in relations(tree):
-        raise unknown_name("relation", relation, relations(tree))
-    return tree_text(tree, (relation,))
-
-
 def _lines(tree: Tree, changed: frozenset[str]) -> list[str]:
     mark = "δ" if changed.intersection(relations(tree)) else ""
     lines = [f"{mark}{tree}"]
@@ -144,20 +135,3 @@ def _lines(tree: Tree, changed: frozenset[str]) -> list[str]:
         first, *below = _lines(child, changed)
         lines += [head + first, *(rest + line for line in below)]
     return lines
-
-
-def materialised(tree: View, updatable: Iterable[str]) -> tuple[Tree, ...]:
-    """What must be kept when only some relations are updated: the result, and siblings of paths."""
-    changing = frozenset(updatable)
-    kept: list[Tree] = [tree]
-
-    def visit(view: View) -> None:
-        reached = [bool(changing.intersection(relations(child))) for child in view.children]
-        for i, child in enumerate(view.children):
-            if any(reached[:i] + reached[i + 1 :]):
-                kept.append(child)
-            if isinstance(child, View):
-                visit(child)
-
-    visit(tree)
-    return tuple(kept)

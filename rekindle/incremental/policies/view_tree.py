@@ -18,7 +18,7 @@ from rekindle.errors import DefinitionError
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.decisions import Built, Factorised, apply_policy
 from rekindle.incremental.policies.joins import JoinQuery, Parts, Refusal
-from rekindle.incremental.policies.orders import VariableOrder, find_order
+from rekindle.incremental.policies.orders import find_order
 from rekindle.incremental.policies.payloads import Builder, InexactError, Rows
 from rekindle.incremental.policies.trees import View, view_tree
 
@@ -29,11 +29,6 @@ Plan: TypeAlias = Callable[[JoinQuery], View | Refusal]
 def follow_best_order(query: JoinQuery) -> View:
     """The tree over the order that is best when nothing is known of sizes."""
     return view_tree(find_order(query.hypergraph), query.hypergraph)
-
-
-def follow_order(order: VariableOrder) -> Plan:
-    """The plan that follows a given order, of which local variables may be left out."""
-    return lambda query: view_tree(order, query.hypergraph)
 
 
 def factorise(term: Term, arithmetic: Arithmetic, plan: Plan = follow_best_order) -> Factorised:
