@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 import rekindle
 from rekindle.aggregates import AggregateFunction
 from rekindle.circuit.nodes import Group
+from rekindle.frontends.spark_sql import aggregates
 from rekindle.runtime.database import Database
 from tests.spark.helpers import collected, rows_of_groups_read
 
@@ -88,3 +89,26 @@ def test_bits_are_kept_over_a_reopening(tmp_path: Path, spark: SparkSession) -> 
         assert found == {(1, 6, 6, 6), (2, None, None, None)}
         db.check("v")
         db.verify()
+
+
+def test_a_view_of_an_earlier_version_keeps_its_plan(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was made when Spark computed such aggregates from the rows of touched groups."""
+    path = str(tmp_path / "w")
+    with monkeypatch.context() as earlier, rekindle.connect(path, spark) as db:
+        earlier.setattr(aggregates, "linear_call", lambda *_: None)
+        earlier.setattr(aggregates, "is_counted_mode", lambda _: False)
+        db.sql("CREATE TABLE t (k INT, x BIGINT)")
+        db.create_view("v", "SELECT k, bit_or(x) o, mode(x, true) m FROM t GROUP BY k")
+        db.sql("INSERT INTO t VALUES (1, 6), (1, 3), (2, -1), (2, NULL)")
+    with rekindle.connect(path, spark) as db:
+        assert [node.kind for node in db.explain("v").nodes if node.kind == "regroup"]
+        db.sql("DELETE FROM t WHERE x IN (3, -1)")
+        assert db.last_step is not None
+        assert not any(node.rebuilt for node in db.last_step.nodes.values())
+        assert {tuple(row) for row in db.table("v").collect()} == {(1, 6, 6), (2, None, None)}
+        db.create_view("w", "SELECT k, bit_or(x) o, mode(x, true) m FROM t GROUP BY k")
+        db.sql("INSERT INTO t VALUES (1, 9), (3, 5)")
+        for view in ("v", "w"):
+            db.check(view)
