@@ -10,6 +10,7 @@ of its definition; nothing is derived twice.
     a ⟕ b          = a ⋈ b + (a ▷ b) × NULLs
     γ[k; m, n](a)  = γ[k; m](a) ⋈_k γ[k; n](a)
     γ[k; f(distinct x)](a) = γ[k; f(x)](distinct(π[k, x](a)))
+    γ[k; mode(x)](a)       = first by n of (first x of γ[k, x; −count as n](a) for each k and n)
 
 Several conditions of a semi join are alternatives: the values that match are those that match by
 any of them. This is how NOT IN keeps its keys: x = y, or x is NULL, or y is NULL.
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 
+from rekindle.aggregates.modes import LeastMode
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.scalars import Column, Literal, Scalar, row_of, same_row_of
 from rekindle.calculus.schema import Field, Schema
@@ -255,7 +257,8 @@ def _joined_on_keys(left: Term, right: Term, keys: int) -> Term:
 
 def _parts(source: Source, term: Aggregate) -> Iterable[tuple[Term, Sequence[Measure]]]:
     linear = [m for m in term.measures if m.is_linear]
-    ordered = [m for m in term.measures if m.order is not None]
+    modes = [m for m in term.measures if _is_mode(m)]
+    ordered = [m for m in term.measures if m.order is not None and not _is_mode(m)]
     whole = [m for m in term.measures if _needs_all(m)]
     if linear:
         yield Aggregate(source, term.keys, tuple(linear)), linear
@@ -268,6 +271,8 @@ def _parts(source: Source, term: Aggregate) -> Iterable[tuple[Term, Sequence[Mea
                 yield _grouped(source, term.keys, [measure], measure.order), [measure]
         for order, measures in _alike(m for m in ordered if m.fractions):
             yield _quantiles(source, term.keys, measures, order), measures
+    for measure in modes:
+        yield _mode(source, term.keys, measure), [measure]
     distinct: dict[tuple[bool, tuple[str, ...]], list[Measure]] = {}
     for measure in term.measures:
         if measure.values is Values.DISTINCT and measure.order is None:
@@ -330,6 +335,42 @@ def _quantiles(
         tuple(range(len(keys))),
         Measures(_schema_of(keys), tuple(_over(measure, columns) for measure in measures)),
         Quantiles(len(keys), columns[0].position, columns[-1].position, fractions),
+    )
+
+
+def _is_mode(measure: Measure) -> bool:
+    return isinstance(measure.function.aggregate, LeastMode)
+
+
+def _mode(source: Term, keys: Sequence[Named], measure: Measure) -> PerGroup:
+    """The first of the most frequent values: of each frequency the first, and of these the first.
+
+    The numbers of rows are negative, so that the most frequent value comes first.
+    """
+    assert measure.order is not None
+    value, step = measure.arguments
+    place = len(keys)
+    # A sum of whole numbers is its own last step.
+    number = Measure("number", AggregateFunction.SUM, (step,), "bigint", nullable=False)
+    counts = Aggregate(source, (*keys, ("value", value), ("order", measure.order)), (number,))
+    *groups, value_, order_, number_ = _kept(counts.schema)
+    rows = Map(counts, (*groups, number_, order_, value_))
+    counted = _columns(rows.schema)
+    first = PerGroup(
+        rows,
+        tuple(range(place + 1)),
+        Measures(
+            Schema(rows.schema.fields[: place + 1]),
+            (_over(measure, [counted[place + 2], counted[place]]),),
+        ),
+        First(place + 1, 1),
+    )
+    found = _columns(first.schema)
+    return PerGroup(
+        first,
+        tuple(range(place)),
+        Measures(_schema_of(keys), (_over(measure, [found[place + 1], found[place]]),)),
+        First(place, 1),
     )
 
 

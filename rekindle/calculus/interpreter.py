@@ -5,18 +5,9 @@ them over a whole term. Everything else (rewrites, the incremental circuit, the 
 is right when it agrees with this module, so it is written for clarity. Only scalars and generators
 with a meaning in Python can be evaluated.
 
-An aggregate is a linear map of the group's rows into a ring, then one scalar step. `_ring_value`
-gives the first half as a tuple of sums over the rows whose arguments are all present, each row
-taken as often as its weight says:
-
-| function  | the ring value                    | the result when the measure has no `finish`    |
-|-----------|-----------------------------------|------------------------------------------------|
-| count     | n                                 | n                                              |
-| sum       | n, Σx                             | Σx, or NULL when n = 0                         |
-| average   | n, Σx                             | Σx / n, or NULL when n = 0                     |
-| moments   | n, Σx, Σx²                        | the population variance, or NULL when n = 0    |
-| comoments | n, Σx, Σy, Σx², Σxy, Σy²          | the population covariance, or NULL when n = 0  |
-| all, any  | n, how often true                 | a boolean, or NULL when n = 0                  |
+An aggregate is a linear map of the group's rows into a ring, then one scalar step. The first half
+is a tuple of sums over the rows whose arguments are all present, each row taken as often as its
+weight says; both are those of its class in `rekindle.aggregates`.
 
 Quotients of whole numbers are exact `Fraction`s: a reference that rounds could not be compared
 with `==`. Floating point arguments are added as Python adds them, and are best kept out of tests
@@ -30,23 +21,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import reduce
 from typing import Any, TypeAlias, assert_never
 
+from rekindle.aggregates.base import LinearAggregate, Members
 from rekindle.algebra.groups import INTEGERS
-from rekindle.algebra.real_products import RealProducts
 from rekindle.algebra.relational import distinct, equi_join, filter_rows, flat_map, map_rows
-from rekindle.algebra.ring_sums import RingSum
 from rekindle.algebra.zset import ZSet
 from rekindle.calculus.bodies import EvaluableBody, Measures
-from rekindle.calculus.exact_sums import ExactSum
 from rekindle.calculus.generators import EvaluableGenerator
-from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Evaluable, Literal, Row, Scalar
 from rekindle.calculus.terms import (
     Aggregate,
-    AggregateFunction,
     Answer,
     Body,
     Condition,
@@ -287,18 +273,10 @@ def _measured(measure: Measure, members: Sequence[Row]) -> Any:
     arguments = [_row_function(measure.arguments)(row) for row in members]
     if measure.values is Values.DISTINCT:
         arguments = list(dict.fromkeys(arguments))
-    if measure.function.is_linear:
+    aggregate = measure.function.aggregate
+    if isinstance(aggregate, LinearAggregate):
         return _finished(measure, _ring_value(measure, [(row, 1, 1) for row in arguments]))
-    present = [row for row in arguments if None not in row]
-    first: list[Any] = [row[0] for row in present if row]
-    match measure.function:
-        case AggregateFunction.LEAST:
-            return min(first, default=None)
-        case AggregateFunction.GREATEST:
-            return max(first, default=None)
-    if not callable(measure.finish):
-        raise DefinitionError(f"'{measure.name}' is an aggregate that only Spark can compute")
-    return measure.finish(present)
+    return aggregate.of_rows(measure, [row for row in arguments if None not in row])
 
 
 def _mixed_aggregate(operator: Aggregate, rows: Rows) -> Rows:
@@ -340,97 +318,15 @@ def _aggregate(operator: Aggregate, rows: Rows) -> Rows:
     return ZSet(((row, 1) for row in results if row is not None), INTEGERS)
 
 
-_COMPONENTS: Mapping[AggregateFunction, Callable[..., tuple[Any, ...]]] = {
-    AggregateFunction.COUNT: lambda *_: (1,),
-    AggregateFunction.SUM: lambda x: (1, x),
-    AggregateFunction.AVERAGE: lambda x: (1, x),
-    AggregateFunction.MOMENTS: lambda x: (1, x, x * x),
-    AggregateFunction.COMOMENTS: lambda x, y: (1, x, y, x * x, x * y, y * y),
-    AggregateFunction.HIGHER_MOMENTS: lambda x: (1, x, x**2, x**3, x**4),
-    AggregateFunction.ALL: lambda x: (1, int(x)),
-    AggregateFunction.ANY: lambda x: (1, int(x)),
-}
-"""What one row adds to its group's ring value."""
-
-_WIDTHS: Mapping[AggregateFunction, int] = {
-    AggregateFunction.COUNT: 1,
-    AggregateFunction.SUM: 2,
-    AggregateFunction.AVERAGE: 2,
-    AggregateFunction.MOMENTS: 3,
-    AggregateFunction.COMOMENTS: 6,
-    AggregateFunction.HIGHER_MOMENTS: 5,
-    AggregateFunction.ALL: 2,
-    AggregateFunction.ANY: 2,
-}
-
-
-def _ring_value(measure: Measure, members: Sequence[tuple[Row, int, int]]) -> tuple[Any, ...]:
-    """The sum of the components of the rows whose arguments are all present, by weight.
-
-    A row may stand for several, which its first component counts.
-    """
-    if measure.function is AggregateFunction.RING:
-        function = _sum_in_ring(measure)
-        value = function.total([(arguments, weight) for arguments, weight, _ in members])
-        return (value != function.group.zero, value)
-    if isinstance(measure.finish, ExactSum):
-        exact = measure.finish.total([(arguments, weight) for arguments, weight, _ in members])
-        return (exact if any(exact.counts) or exact.total else None,)
-    if isinstance(measure.finish, Polynomials):
-        products = measure.finish.products
-        components: Callable[..., tuple[Any, ...]] = lambda *row: (1, *products(row))  # noqa: E731
-        total: tuple[Any, ...] = (0,) * (1 + len(measure.finish.monomials))
-    else:
-        components = _COMPONENTS[measure.function]
-        total = (0,) * _WIDTHS[measure.function]
-    for arguments, weight, stands in members:
-        if None not in arguments:
-            row = (stands, *components(*arguments)[1:])
-            total = tuple(t + weight * c for t, c in zip(total, row, strict=True))
-    return total
+def _ring_value(measure: Measure, members: Members) -> tuple[Any, ...]:
+    return _linear(measure).total(measure, members)
 
 
 def _finished(measure: Measure, value: tuple[Any, ...]) -> Any:
-    """The measure's result: its own `finish` of the ring value, or the usual last step."""
-    if measure.function is AggregateFunction.RING:
-        return _sum_in_ring(measure).finish(value[1])
-    if isinstance(measure.finish, ExactSum):
-        return measure.finish.finished(value[0] or RealProducts().zero)
-    if measure.finish is not None:
-        if not callable(measure.finish):
-            raise DefinitionError(
-                f"the last step of '{measure.name}' is one that only Spark can do"
-            )
-        return measure.finish(value)
-    count, *sums = value
-    if measure.function is AggregateFunction.COUNT:
-        return count
-    if count == 0:
-        return None
-    match measure.function:
-        case AggregateFunction.SUM:
-            return sums[0]
-        case AggregateFunction.AVERAGE:
-            return _quotient(sums[0], count)
-        case AggregateFunction.MOMENTS:
-            x, xx = sums
-            return _quotient(xx, count) - _quotient(x, count) ** 2
-        case AggregateFunction.COMOMENTS:
-            x, y, _, xy, _ = sums
-            return _quotient(xy, count) - _quotient(x, count) * _quotient(y, count)
-        case AggregateFunction.ALL:
-            return bool(sums[0] == count)
-        case AggregateFunction.ANY:
-            return bool(sums[0] != 0)
-        case _:
-            raise DefinitionError(f"{measure.function.value} has no ring value")
+    return _linear(measure).result(measure, value)
 
 
-def _sum_in_ring(measure: Measure) -> RingSum[Any]:
-    if not isinstance(measure.finish, RingSum):
-        raise DefinitionError(f"the sum of '{measure.name}' is one that only Spark can do")
-    return measure.finish
-
-
-def _quotient(value: Any, count: int) -> Any:
-    return Fraction(value, count) if isinstance(value, int) else value / count
+def _linear(measure: Measure) -> LinearAggregate:
+    aggregate = measure.function.aggregate
+    assert isinstance(aggregate, LinearAggregate)
+    return aggregate

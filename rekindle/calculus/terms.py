@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from rekindle.aggregates import AggregateFunction as AggregateFunction
 from rekindle.calculus.identity import Node
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Scalar
@@ -445,48 +446,6 @@ class Distinct(Node):
         return (self.child,)
 
 
-class AggregateFunction(enum.Enum):
-    """Most are linear maps of the group's rows into a ring, up to a last scalar step.
-
-    The `finish` of `polynomials` says which (`calculus.polynomials`); it is a vector of sums. That
-    of `exact_sum` has the signs of products that are not multiplied out (`calculus.exact_sums`).
-    The last three are not: `least` and `greatest` depend on the first rows of the group in the
-    order of the measure's `order`, `other` on those at its `fractions`, or on all of them.
-    """
-
-    COUNT = "count"
-    SUM = "sum"
-    AVERAGE = "average"
-    MOMENTS = "moments"
-    COMOMENTS = "comoments"
-    HIGHER_MOMENTS = "higher_moments"
-    ALL = "all"
-    ANY = "any"
-    POLYNOMIALS = "polynomials"
-    EXACT_SUM = "exact_sum"
-    RING = "ring"
-    LEAST = "least"
-    GREATEST = "greatest"
-    OTHER = "other"
-
-    @property
-    def is_linear(self) -> bool:
-        return self not in (
-            AggregateFunction.LEAST,
-            AggregateFunction.GREATEST,
-            AggregateFunction.OTHER,
-        )
-
-
-MERGEABLE = (
-    AggregateFunction.COUNT,
-    AggregateFunction.SUM,
-    AggregateFunction.AVERAGE,
-    AggregateFunction.EXACT_SUM,
-)
-"""The aggregates whose ring value is a number of rows, and sums over them, or such a sum alone."""
-
-
 class Values(enum.Enum):
     """Which values of its arguments an aggregate sees: those of all rows, or each once."""
 
@@ -563,7 +522,7 @@ class Aggregate(Node):
         if self.merged is not None:
             _check_references(self.merged, width, "the number of merged rows")
             for measure in self.measures:
-                if measure.function not in MERGEABLE or measure.values is not Values.ALL:
+                if not measure.function.is_mergeable or measure.values is not Values.ALL:
                     raise DefinitionError(f"'{measure.name}' cannot be merged from partial sums")
 
     @property

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from rekindle.calculus.exact_sums import FACTORS, ROUNDED, ExactSum
-from rekindle.calculus.polynomials import Polynomials
+from rekindle.algebra.exact_sums import FACTORS, ROUNDED, ExactSum
+from rekindle.algebra.polynomials import Polynomials
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.schema import Field, Schema
 from rekindle.catalyst.bodies import (

@@ -4,13 +4,6 @@ Each takes a change and readers of the integrals it needs, and gives the change 
 file an operator, with its law. None of them writes, starts Spark, or looks inside a payload.
 """
 
-from rekindle.kernels.accumulators import (
-    Accumulator,
-    BooleanExtreme,
-    CountNonNull,
-    CountRows,
-    Extreme,
-)
 from rekindle.kernels.aggregate import (
     Aggregated,
     aggregate_change,
@@ -20,42 +13,14 @@ from rekindle.kernels.aggregate import (
 )
 from rekindle.kernels.arrange import arrange
 from rekindle.kernels.distinct import distinct_change
-from rekindle.kernels.higher_moments import HigherMoments
 from rekindle.kernels.join import ChangeSide, Meeting, join_batches, join_change
-from rekindle.kernels.moments import Comoments, Moments
 from rekindle.kernels.spans import Span
-from rekindle.kernels.sums import (
-    AverageDecimal,
-    AverageDouble,
-    AverageInteger,
-    AverageInterval,
-    Overflow,
-    SumDecimal,
-    SumDouble,
-    SumInteger,
-)
 
 __all__ = [
-    "Accumulator",
     "Aggregated",
-    "AverageDecimal",
-    "AverageDouble",
-    "AverageInteger",
-    "AverageInterval",
-    "BooleanExtreme",
     "ChangeSide",
-    "Comoments",
-    "CountNonNull",
-    "CountRows",
-    "Extreme",
-    "HigherMoments",
     "Meeting",
-    "Moments",
-    "Overflow",
     "Span",
-    "SumDecimal",
-    "SumDouble",
-    "SumInteger",
     "aggregate_change",
     "aggregate_layout",
     "arrange",

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from rekindle.aggregates.accumulators import Accumulator, Totalling
 from rekindle.errors import RekindleError
-from rekindle.kernels.accumulators import Accumulator, Totalling
 from rekindle.traces.arrays import (
     WEIGHT,
     Int64s,

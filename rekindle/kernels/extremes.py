@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rekindle.kernels.accumulators import Extreme
+from rekindle.aggregates.extremes import Extreme
 from rekindle.traces.arrays import WEIGHT
 
 _FUNCTIONS = {Extreme.LEAST: "min", Extreme.GREATEST: "max"}

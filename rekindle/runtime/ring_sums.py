@@ -2,7 +2,7 @@
 
 To Spark such an aggregate is a Python function of a group's columns, so any query with it runs
 there from scratch. A view does not call that function: the front end knows it by what it carries,
-and the sum is kept as a value of the ring for each group (`kernels/ring_sums.py`).
+and the sum is kept as a value of the ring for each group (`aggregates/ring_sums.py`).
 """
 
 from __future__ import annotations

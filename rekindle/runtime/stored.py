@@ -43,6 +43,7 @@ from rekindle.shapes import (
     truth,
     whole,
 )
+from rekindle.traces.layout import RINGS
 from rekindle.traces.trace import Trace
 from rekindle.traces.values import Weight
 
@@ -92,7 +93,7 @@ def _segment(value: Any, place: str) -> None:
 _run = list_of(_segment)
 _value = record(
     {"limbs": whole(1, 64), "width": whole(1, 1_000_000), "group": text},
-    kind=one_of("weight", "wide_integer", "exact_double", "exact_product", "exact_vector", "ring"),
+    kind=one_of(*RINGS),
     name=text,
 )
 _merge = record(

@@ -7,11 +7,11 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from rekindle.aggregates.accumulators import Accumulator
 from rekindle.calculus.schema import Schema
 from rekindle.circuit.nodes import Group, Indexing, Node
 from rekindle.circuit.ranges import branches_of
 from rekindle.circuit.stages import Branch
-from rekindle.kernels.accumulators import Accumulator
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import StepContext
 from rekindle.traces.layout import TraceLayout

@@ -1,7 +1,7 @@
 """Arithmetic of view trees by Spark in which doubles are not rounded.
 
 A payload of doubles is a double, NULL standing for zero, or a list of factors that are not
-multiplied out yet (`calculus.exact_sums`); Spark appends lists, and kernels multiply and add.
+multiplied out yet (`algebra.exact_sums`); Spark appends lists, and kernels multiply and add.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
-from rekindle.calculus.exact_sums import BITS, FACTORS, NUMBER, ROUNDED, ExactSum
-from rekindle.calculus.exact_sums import WHOLE as WHOLE_FACTOR
+from rekindle.algebra.exact_sums import BITS, FACTORS, NUMBER, ROUNDED, ExactSum
+from rekindle.algebra.exact_sums import WHOLE as WHOLE_FACTOR
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import AggregateFunction, Measure

@@ -12,47 +12,23 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rekindle.algebra.ring_sums import StoredSum
+from rekindle.aggregates.accumulators import Accumulator
+from rekindle.aggregates.base import LinearAggregate
+from rekindle.aggregates.extremes import Greatest, Least
 from rekindle.calculus.bodies import Measures
-from rekindle.calculus.exact_sums import ExactSum
-from rekindle.calculus.polynomials import Polynomials
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import AggregateFunction, Body, Measure, Onwards
+from rekindle.calculus.terms import Body, Measure, Onwards
 from rekindle.catalyst.bodies import CatalystGroupMap, CatalystTop
 from rekindle.catalyst.jvm import JavaObject, id_of, simple_name, type_text
-from rekindle.catalyst.ring_sums import CatalystRingSum
 from rekindle.catalyst.scalars import CatalystScalar
 from rekindle.catalyst.settings import Settings
 from rekindle.catalyst.types import arrow_type, data_type, payload_schema
 from rekindle.circuit.nodes import Group, GroupMap, Indexing, Node
 from rekindle.circuit.stages import Branch
 from rekindle.errors import RekindleError
-from rekindle.frontends.spark_sql.aggregates import wraps_around
-from rekindle.kernels.accumulators import (
-    Accumulator,
-    BooleanExtreme,
-    CountNonNull,
-    CountRows,
-    Extreme,
-)
-from rekindle.kernels.exact_sums import SumExactly
 from rekindle.kernels.extremes import Extremes
-from rekindle.kernels.higher_moments import HigherMoments
-from rekindle.kernels.moments import Comoments, Moments
-from rekindle.kernels.polynomials import SumPolynomials
 from rekindle.kernels.regroup import MOMENT, MOMENTS
-from rekindle.kernels.ring_sums import SumInRing
-from rekindle.kernels.sums import (
-    AverageDecimal,
-    AverageDouble,
-    AverageInteger,
-    AverageInterval,
-    Overflow,
-    SumDecimal,
-    SumDouble,
-    SumInteger,
-)
 from rekindle.kernels.top import Direction, Level, Missing, Sorted, Top
 from rekindle.spark.bodies import Bodies
 from rekindle.spark.columnar import Columnar, columnar
@@ -78,65 +54,18 @@ def _accumulators(group: Group) -> tuple[Accumulator, ...]:
 
 
 def _accumulator(measure: Measure, inputs: tuple[str, ...]) -> Accumulator:
-    argument = measure.arguments[0].type if measure.arguments else ""
-    match measure.function:
-        case AggregateFunction.COUNT:
-            return CountNonNull(inputs) if inputs else CountRows()
-        case AggregateFunction.SUM if argument.startswith("decimal"):
-            return SumDecimal(inputs, *_buffer_decimal(measure))
-        case AggregateFunction.SUM if argument in ("float", "double"):
-            return SumDouble(inputs)
-        case AggregateFunction.SUM if argument.startswith("interval"):
-            return SumInteger(inputs, type=arrow_type(data_type(argument)))
-        case AggregateFunction.SUM:
-            overflow = Overflow.WRAP if wraps_around(measure) else Overflow.RAISE
-            return SumInteger(inputs, overflow)
-        case AggregateFunction.AVERAGE if argument.startswith("decimal"):
-            return AverageDecimal(inputs, *_buffer_decimal(measure))
-        case AggregateFunction.AVERAGE if argument in ("float", "double"):
-            return AverageDouble(inputs)
-        case AggregateFunction.AVERAGE if argument.startswith("interval"):
-            return AverageInterval(inputs, arrow_type(data_type(argument)))
-        case AggregateFunction.AVERAGE:
-            return AverageInteger(inputs)
-        case AggregateFunction.MOMENTS:
-            return Moments(inputs)
-        case AggregateFunction.COMOMENTS:
-            return Comoments(inputs)
-        case AggregateFunction.HIGHER_MOMENTS:
-            return HigherMoments(inputs)
-        case AggregateFunction.ALL:
-            return BooleanExtreme(inputs, Extreme.LEAST)
-        case AggregateFunction.ANY:
-            return BooleanExtreme(inputs, Extreme.GREATEST)
-        case AggregateFunction.POLYNOMIALS:
-            assert isinstance(measure.finish, Polynomials)
-            return SumPolynomials(inputs, measure.finish)
-        case AggregateFunction.EXACT_SUM:
-            assert isinstance(measure.finish, ExactSum)
-            return SumExactly(inputs, measure.finish)
-        case AggregateFunction.RING if isinstance(measure.finish, CatalystRingSum):
-            stored = StoredSum.parse(measure.finish.sum)
-            return SumInRing(inputs, stored, arrow_type(data_type(measure.type)))
-    raise RekindleError(f"{measure.function.value} has no accumulator")
+    aggregate = measure.function.aggregate
+    if not isinstance(aggregate, LinearAggregate):
+        raise RekindleError(f"{measure.function.value} has no accumulator")
+    return aggregate.accumulator(measure, inputs, _buffers(measure))
 
 
-def _buffer_decimal(measure: Measure) -> tuple[int, int]:
-    """Precision and scale of the sum in Spark's buffer."""
-    buffer = data_type(type_text(_finish(measure).inputs[0].dataType()))
-    return int(getattr(buffer, "precision")), int(getattr(buffer, "scale"))  # noqa: B009
-
-
-def _buffers(measure: Measure) -> int:
-    """How many buffer columns the result is made from."""
-    alone = isinstance(measure.finish, Polynomials | ExactSum)
-    return 1 if alone else len(_finish(measure).inputs)
-
-
-def _finish(measure: Measure) -> CatalystScalar:
+def _buffers(measure: Measure) -> tuple[pa.DataType, ...]:
+    """The types of Spark's buffer; none where the accumulator's own is the result."""
     if not isinstance(measure.finish, CatalystScalar):
-        raise RekindleError(f"Spark cannot finish the aggregate {measure.name}")
-    return measure.finish
+        return ()
+    types = (type_text(attribute.dataType()) for attribute in measure.finish.inputs)
+    return tuple(arrow_type(data_type(type_)) for type_ in types)
 
 
 def group_columns(node: GroupMap, rows: Schema) -> tuple[tuple[int, ...], list[str]]:
@@ -161,10 +90,12 @@ def extremes_of(body: Body, keys: Sequence[int], types: Sequence[str]) -> Extrem
         return None
     found = []
     for measure in body.measures:
-        extreme = _EXTREMES.get(measure.function)
+        aggregate = measure.function.aggregate
         match measure.arguments:
-            case (Column() as column,) if extreme is not None and is_compared(column.type):
-                found.append((column.position, extreme))
+            case (Column() as column,) if isinstance(aggregate, Least | Greatest) and is_compared(
+                column.type
+            ):
+                found.append((column.position, aggregate.extreme))
             case _:
                 return None
     return Extremes(tuple(keys), tuple(found))
@@ -190,10 +121,6 @@ def top_of(body: Body, keys: Sequence[int], types: Sequence[str]) -> Top | None:
 
 _LEVELS = {"RowNumber": Level.APART, "Rank": Level.TOGETHER}
 _NULLS = {"NullsFirst": Missing.FIRST, "NullsLast": Missing.LAST}
-_EXTREMES = {
-    AggregateFunction.LEAST: Extreme.LEAST,
-    AggregateFunction.GREATEST: Extreme.GREATEST,
-}
 
 
 def with_positional_names(table: pa.Table) -> pa.Table:
@@ -253,7 +180,7 @@ class Plans:
         return [
             f"b{i}_{j}"
             for i, measure in enumerate(group.measures)
-            for j in range(_buffers(measure))
+            for j in range(len(_buffers(measure)) or 1)
         ]
 
     def accumulators(self, group: Group) -> tuple[Accumulator, ...]:

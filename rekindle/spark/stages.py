@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from rekindle.calculus.exact_sums import ExactSum
-from rekindle.calculus.polynomials import Polynomials
+from rekindle.algebra.exact_sums import ExactSum
+from rekindle.algebra.polynomials import Polynomials
 from rekindle.calculus.scalars import Call, Column, Literal, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.catalyst.evaluations import CatalystEvaluation
@@ -155,10 +155,11 @@ class Lowering:
         ]
         for measure in stage.measures:
             finish = measure.finish
-            if isinstance(finish, Polynomials | ExactSum):
-                vector = self.catalyst.attribute(measure.name, measure.type)
-                attributes.append(vector)
-                outputs.append(Output(f"c{len(outputs)}", vector, measure.type))
+            if finish is None or isinstance(finish, Polynomials | ExactSum):
+                # The accumulator's own buffer is the result.
+                result = self.catalyst.attribute(measure.name, measure.type)
+                attributes.append(result)
+                outputs.append(Output(f"c{len(outputs)}", result, measure.type))
                 continue
             if not isinstance(finish, CatalystScalar):
                 raise RekindleError(f"Spark cannot finish the aggregate {measure.name}")

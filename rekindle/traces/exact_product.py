@@ -1,7 +1,7 @@
 """Exact sums of products of doubles in columns: the ring of `algebra.real_products`.
 
 A value is a sparse integer like those of `exact_double`, with places for the number of products of
-each kind below those of the sum (`calculus.exact_sums`). The places of the sum reach as far as a
+each kind below those of the sum (`algebra.exact_sums`). The places of the sum reach as far as a
 product of `MOST_FACTORS` doubles does, up or down, so nothing is rounded, overflows or vanishes.
 
 Products are made of sparse digits, pair by pair: a double has two or three, an ordinary sum about
@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rekindle.algebra.exact_sums import BITS, FIRST, LOWEST, NUMBER, SUM, WHOLE
 from rekindle.algebra.real_products import TIMES, Kind
-from rekindle.calculus.exact_sums import BITS, FIRST, LOWEST, NUMBER, SUM, WHOLE
 from rekindle.traces.arrays import Booleans, Doubles, Int64s, ranges, single_chunk
 from rekindle.traces.exact_double import FIRST as FIRST_OF_DOUBLES
 from rekindle.traces.exact_double import LOWEST as LOWEST_OF_DOUBLES

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from rekindle.traces.arrays import IDENTITY, KEY, single_chunk
 from rekindle.traces.exact_double import ExactDouble
 from rekindle.traces.exact_product import ExactProduct
 from rekindle.traces.exact_vector import ExactVector
+from rekindle.traces.parities import Parities
 from rekindle.traces.ring_values import RingValues
 from rekindle.traces.values import Columns, ValueColumns, Weight, WideInteger
 
@@ -98,23 +99,23 @@ class TraceLayout:
         return cls(tuple(value_from_json(value) for value in data["values"]), payload)
 
 
+RINGS: Mapping[str, Callable[[Mapping[str, Any]], ValueColumns]] = {
+    "weight": lambda data: Weight(data["name"]),
+    "wide_integer": lambda data: WideInteger(data["name"], data["limbs"]),
+    "exact_double": lambda data: ExactDouble(data["name"]),
+    "exact_product": lambda data: ExactProduct(data["name"]),
+    "exact_vector": lambda data: ExactVector(data["name"], data["width"]),
+    "parities": lambda data: Parities(data["name"]),
+    "ring": lambda data: RingValues(data["name"], base64.b64decode(data["group"])),
+}
+"""The rings that a trace may have values of, by the kind that `ValueColumns.to_json` says."""
+
+
 def value_from_json(data: Mapping[str, Any]) -> ValueColumns:
     """The ring that `ValueColumns.to_json` described."""
-    match data["kind"]:
-        case "weight":
-            return Weight(data["name"])
-        case "wide_integer":
-            return WideInteger(data["name"], data["limbs"])
-        case "exact_double":
-            return ExactDouble(data["name"])
-        case "exact_product":
-            return ExactProduct(data["name"])
-        case "exact_vector":
-            return ExactVector(data["name"], data["width"])
-        case "ring":
-            return RingValues(data["name"], base64.b64decode(data["group"]))
-        case kind:
-            raise ValueError(f"unknown kind of ring values: {kind}")
+    if data["kind"] not in RINGS:
+        raise ValueError(f"unknown kind of ring values: {data['kind']}")
+    return RINGS[data["kind"]](data)
 
 
 def weighted_layout(payload: Any) -> TraceLayout:

@@ -151,7 +151,14 @@ def _booleans(schema: Schema) -> st.SearchStrategy[Evaluable]:
 def _measures(schema: Schema) -> st.SearchStrategy[Measure]:
     integers, booleans = _integers(schema), _booleans(schema)
     numeric = st.sampled_from(
-        (AggregateFunction.SUM, AggregateFunction.AVERAGE, AggregateFunction.MOMENTS)
+        (
+            AggregateFunction.SUM,
+            AggregateFunction.AVERAGE,
+            AggregateFunction.MOMENTS,
+            AggregateFunction.BIT_AND,
+            AggregateFunction.BIT_OR,
+            AggregateFunction.BIT_XOR,
+        )
     )
     logical = st.sampled_from((AggregateFunction.ALL, AggregateFunction.ANY))
     return st.one_of(
@@ -222,6 +229,7 @@ def _mixed_measures(schema: Schema) -> st.SearchStrategy[Measure]:
     integers = _integers(schema)
     extremes = st.sampled_from((AggregateFunction.LEAST, AggregateFunction.GREATEST))
     distinct = st.sampled_from((AggregateFunction.COUNT, AggregateFunction.SUM))
+    modes = st.sampled_from((AggregateFunction.MODE, AggregateFunction.MODE_DESCENDING))
     values = st.sampled_from(Values)
     return st.one_of(
         _measures(schema),
@@ -229,6 +237,7 @@ def _mixed_measures(schema: Schema) -> st.SearchStrategy[Measure]:
         st.builds(
             lambda f, a: Measure("m", f, (a,), "int", values=Values.DISTINCT), distinct, integers
         ),
+        st.builds(lambda f, a: _mode(f, a), modes, integers),
         st.builds(
             lambda a, v: Measure(
                 "m", AggregateFunction.OTHER, (a,), "string", text="all", finish=listed, values=v
@@ -237,6 +246,13 @@ def _mixed_measures(schema: Schema) -> st.SearchStrategy[Measure]:
             values,
         ),
     )
+
+
+def _mode(function: AggregateFunction, value: Evaluable) -> Measure:
+    """A mode; a row adds −1 to the number of its value, and 0 where that is NULL."""
+    absent = Call("is_null", (value,), "bigint")
+    step = Call("subtract", (absent, Literal(1, "bigint")), "bigint")
+    return Measure("m", function, (value, step), "int", order=value)
 
 
 def listed(rows: list[Row]) -> str:

@@ -46,6 +46,14 @@ aggregate by nation = $5:string, region = $1:string compute total = sum($3:doubl
       {ORDER_LINES}
 """
 
+BITS_AND_MODES = f"""\
+aggregate by nation = $2:bigint compute a = bit_and($0:bigint):bigint, \
+o = bit_or($0:bigint):bigint, x = bit_xor($0:bigint):bigint, \
+m = mode($2:bigint, -1:bigint):bigint order $2:bigint, \
+d = mode_descending($2:bigint, -1:bigint):bigint order $2:bigint
+  {CUSTOMER_LINES}
+"""
+
 
 def shop() -> Circuit:
     """Tables only: orders and customers by id, nations by id."""

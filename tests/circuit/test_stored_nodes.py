@@ -13,12 +13,20 @@ from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.nodes import Node
 from rekindle.circuit.stored_nodes import StoredNode, is_stored, reached, restored, stored
 from rekindle.shapes import ShapeError
-from tests.circuit.circuits import BY_REGION, LARGE_ORDERS, OVER_A_VIEW, add_view, shop
+from tests.circuit.circuits import (
+    BITS_AND_MODES,
+    BY_REGION,
+    LARGE_ORDERS,
+    OVER_A_VIEW,
+    add_view,
+    shop,
+)
 
 
 def circuit() -> Circuit:
     made = shop()
-    for name, text in {"by_region": BY_REGION, "large": LARGE_ORDERS, "over": OVER_A_VIEW}.items():
+    views = {"by_region": BY_REGION, "large": LARGE_ORDERS, "over": OVER_A_VIEW}
+    for name, text in {**views, "bits": BITS_AND_MODES}.items():
         add_view(made, name, text)
     return made
 

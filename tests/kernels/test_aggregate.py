@@ -16,27 +16,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rekindle.errors import EvaluationError, RekindleError
-from rekindle.kernels import (
+from rekindle.aggregates.booleans import BooleanExtreme
+from rekindle.aggregates.counts import CountNonNull, CountRows
+from rekindle.aggregates.extremes import Extreme
+from rekindle.aggregates.higher_moments import HigherMoments
+from rekindle.aggregates.moments import Comoments, Moments
+from rekindle.aggregates.sums import (
     AverageDecimal,
     AverageDouble,
     AverageInteger,
-    BooleanExtreme,
-    Comoments,
-    CountNonNull,
-    CountRows,
-    Extreme,
-    HigherMoments,
-    Moments,
     Overflow,
     SumDecimal,
     SumDouble,
     SumInteger,
-    aggregate_change,
-    aggregate_layout,
-    empty_buffers,
 )
+from rekindle.errors import EvaluationError, RekindleError
 from rekindle.kernels import aggregate as aggregate_module
+from rekindle.kernels import aggregate_change, aggregate_layout, empty_buffers
 from rekindle.traces import TraceReader, key_ranges
 from tests.traces.model import Stepper, small_levels, tuples, within
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rekindle.algebra.real_products import RealProduct, RealProducts
-from rekindle.calculus.exact_sums import (
+from rekindle.aggregates.exact_sums import SumExactly
+from rekindle.algebra.exact_sums import (
     FACTORS,
     MOST_FACTORS,
     NUMBER,
@@ -24,7 +24,7 @@ from rekindle.calculus.exact_sums import (
     multiplied,
     written,
 )
-from rekindle.kernels.exact_sums import SumExactly
+from rekindle.algebra.real_products import RealProduct, RealProducts
 from rekindle.traces import exact_product
 
 Factors: TypeAlias = tuple[float, ...]

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.kernels.accumulators import Extreme
+from rekindle.aggregates.extremes import Extreme
 from rekindle.kernels.extremes import Extremes
 from rekindle.kernels.regroup import MOMENT
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rekindle.aggregates.ring_sums import SumInRing
 from rekindle.algebra.groups import INTEGERS, ProductRing, multiple
 from rekindle.algebra.ring_sums import RingSum, StoredSum
 from rekindle.algebra.zset import ZSet
@@ -22,7 +23,6 @@ from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Aggregate, AggregateFunction, Measure, Source
 from rekindle.errors import EvaluationError
-from rekindle.kernels.ring_sums import SumInRing
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.ring_values import RingValues
 

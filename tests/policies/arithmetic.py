@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any, cast
 
-from rekindle.calculus.exact_sums import BITS, FACTORS, NUMBER, ROUNDED, WHOLE, ExactSum
+from rekindle.algebra.exact_sums import BITS, FACTORS, NUMBER, ROUNDED, WHOLE, ExactSum
 from rekindle.calculus.scalars import Call, Evaluable, Literal, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import AggregateFunction, Measure

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rekindle.algebra import real_products
+from rekindle.algebra.exact_sums import MOST_FACTORS, ROUNDED
 from rekindle.algebra.groups import INTEGERS
 from rekindle.algebra.zset import ZSet
-from rekindle.calculus.exact_sums import MOST_FACTORS, ROUNDED
 from rekindle.calculus.interpreter import Rows
 from rekindle.calculus.scalars import Call, Column, Evaluable
 from rekindle.calculus.schema import Schema

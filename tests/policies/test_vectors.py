@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rekindle.aggregates.polynomials import SumPolynomials
+from rekindle.algebra.polynomials import Monomial, Polynomials
 from rekindle.calculus.interpreter import Rows
-from rekindle.calculus.polynomials import Monomial, Polynomials
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.terms import Aggregate, Join, Map, Term
 from rekindle.incremental.pipeline import derive
 from rekindle.incremental.policies.vectors import Product, _directly, summed
 from rekindle.incremental.reference import recompute, run
-from rekindle.kernels.polynomials import SumPolynomials
 from rekindle.traces.exact_vector import ExactVector
 from tests.policies.arithmetic import PYTHON, _zero_if_null
 from tests.policies.strategies import (

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rekindle.aggregates.accumulators import Accumulator
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity, Measure
@@ -25,7 +26,6 @@ from rekindle.circuit.operators.sizes import Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Words
 from rekindle.circuit.stages import LinearForm
-from rekindle.kernels.accumulators import Accumulator
 from rekindle.kernels.aggregate import (
     Existence,
     aggregate_layout,

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from rekindle.aggregates.accumulators import Accumulator
 from rekindle.calculus.schema import Schema
 from rekindle.circuit.stages import Branch
-from rekindle.kernels.accumulators import Accumulator
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.reader import TraceReader
 

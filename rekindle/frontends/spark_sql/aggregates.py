@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from rekindle.aggregates import AggregateFunction, linear_call, ordered_call
+from rekindle.aggregates.base import AS_IT_IS, SparkForm
 from rekindle.algebra.ring_sums import StoredSum
 from rekindle.calculus.scalars import Literal, Scalar
-from rekindle.calculus.terms import AggregateFunction, Measure, Values
+from rekindle.calculus.terms import Measure, Values
 from rekindle.catalyst.bodies import aggregate
 from rekindle.catalyst.jvm import (
     Catalyst,
@@ -35,6 +37,7 @@ from rekindle.catalyst.numbering import nulls_last
 from rekindle.catalyst.ring_sums import CatalystRingSum, carried
 from rekindle.catalyst.scalars import CatalystScalar, scalar
 from rekindle.errors import UndeterminedError
+from rekindle.frontends.spark_sql.modes import is_counted_mode, mode
 from rekindle.frontends.spark_sql.ordering import has_exact_prefix, prefix
 
 if TYPE_CHECKING:
@@ -42,42 +45,8 @@ if TYPE_CHECKING:
 
 _AGGREGATES = "org.apache.spark.sql.catalyst.expressions.aggregate"
 
-LINEAR = {
-    "Count": AggregateFunction.COUNT,
-    "Sum": AggregateFunction.SUM,
-    "Average": AggregateFunction.AVERAGE,
-    "VariancePop": AggregateFunction.MOMENTS,
-    "VarianceSamp": AggregateFunction.MOMENTS,
-    "StddevPop": AggregateFunction.MOMENTS,
-    "StddevSamp": AggregateFunction.MOMENTS,
-    "CovPopulation": AggregateFunction.COMOMENTS,
-    "CovSample": AggregateFunction.COMOMENTS,
-    "Corr": AggregateFunction.COMOMENTS,
-    "RegrReplacement": AggregateFunction.MOMENTS,
-    "RegrSXY": AggregateFunction.COMOMENTS,
-    "RegrR2": AggregateFunction.COMOMENTS,
-    "RegrSlope": AggregateFunction.COMOMENTS,
-    "RegrIntercept": AggregateFunction.COMOMENTS,
-    "Skewness": AggregateFunction.HIGHER_MOMENTS,
-    "Kurtosis": AggregateFunction.HIGHER_MOMENTS,
-}
-"""Spark's class of an aggregate, and the linear function behind it."""
-
-EXTREMES = {
-    "Min": (AggregateFunction.LEAST, "Ascending"),
-    "Max": (AggregateFunction.GREATEST, "Descending"),
-    "MinBy": (AggregateFunction.LEAST, "Ascending"),
-    "MaxBy": (AggregateFunction.GREATEST, "Descending"),
-}
-"""Aggregates that the first row of the group decides, in the order of their last argument."""
-
-LINES = ("RegrSlope", "RegrIntercept")
-"""Aggregates of y and x, in this order, from the moments of x and y."""
-
 PICKING = ("First", "Last", "AnyValue")
 """Aggregates that take any row of the group unless something else makes them deterministic."""
-
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
 def measure_of(
@@ -89,11 +58,16 @@ def measure_of(
 ) -> Measure:
     """The measure of one `AggregateExpression` over groups by the expressions `keys`."""
     function = call.aggregateFunction()
-    if _is_linear(simple_name(function), function):
-        return _linear(translator, call, inputs, name)
+    types = [type_of(child) for child in items(function.children())]
+    linear = linear_call(simple_name(function), types, _evaluation_mode(function))
+    if linear is not None:
+        return _linear(translator, call, inputs, name, *linear)
     stored = carried(function)
     if stored is not None and option(call.filter()) is None and not call.isDistinct():
         return _in_ring(translator, call, inputs, name, stored)
+    if is_counted_mode(call):
+        value = _filtered(translator, call, function.child())
+        return mode(translator, call, value, inputs, name)
     return whole_of(translator, call, inputs, name, keys)
 
 
@@ -127,26 +101,22 @@ def whole_of(
     meaning = AggregateFunction.OTHER
     if _is_quantile(call):
         return _quantile(translator, call, inputs, name)
-    if kind in EXTREMES:
-        meaning, direction = EXTREMES[kind]
+    ordered_by = ordered_call(kind)
+    if ordered_by is not None:
+        meaning, direction = ordered_by
         by = _filtered(translator, call, items(function.children())[-1])
         ordered = nulls_last(translator.catalyst, by, direction)
         order = translator.scalar(prefix(translator.catalyst, ordered), inputs)
     return _opaque(translator, call, inputs, name, meaning, order)
 
 
-def _is_linear(kind: str, function: JavaObject) -> bool:
-    types = [type_of(child) for child in items(function.children())]
-    if kind in ("Min", "Max"):
-        # The least of booleans is true when all are, the greatest when any is.
-        return types == ["boolean"]
-    if kind in ("Sum", "Average"):
-        return types[0].startswith(_NUMBERS) and _evaluation_mode(function) != "TRY"
-    return kind in LINEAR
-
-
 def _linear(
-    translator: Translator, call: JavaObject, inputs: Sequence[JavaObject], name: str
+    translator: Translator,
+    call: JavaObject,
+    inputs: Sequence[JavaObject],
+    name: str,
+    meaning: AggregateFunction,
+    form: SparkForm,
 ) -> Measure:
     catalyst = translator.catalyst
     function = call.aggregateFunction()
@@ -155,13 +125,12 @@ def _linear(
     if option(call.filter()) is not None and not children:
         children = [catalyst.literal("1")]
     children = [_filtered(translator, call, _told_apart(catalyst, call, c)) for c in children]
-    if kind in LINES:
-        children.reverse()
-    finish = _finish(catalyst, function)
-    booleans = {"Min": AggregateFunction.ALL, "Max": AggregateFunction.ANY}
+    if form.arguments is not None:
+        children = [children[i] for i in form.arguments]
+    finish = _finish(catalyst, function, form)
     return Measure(
         name=name,
-        function=booleans.get(kind) or LINEAR[kind],
+        function=meaning,
         arguments=tuple(translator.scalar(child, inputs) for child in children),
         type=type_of(function),
         nullable=bool(function.nullable()),
@@ -191,16 +160,17 @@ _MOST_SUMMED_DIGITS = 28
 """So many digits may decimals have whose sum has ten more."""
 
 
-def _finish(catalyst: Catalyst, function: JavaObject) -> CatalystScalar:
+def _finish(catalyst: Catalyst, function: JavaObject, form: SparkForm) -> CatalystScalar:
     """Spark's last step, from its buffers."""
     buffers = items(function.aggBufferAttributes())
     result = function.evaluateExpression()
-    if simple_name(function) in LINES:
-        # Of those of a covariance and a variance of the same x: the first two are the same.
-        count, x_average, y_average, product, same_count, same_average, square = buffers
-        same = {id_of(same_count): count, id_of(same_average): x_average}
+    if form.buffers is not None:
+        kept: dict[int, JavaObject] = {}
+        for buffer, place in zip(buffers, form.buffers, strict=True):
+            kept.setdefault(place, buffer)
+        same = {id_of(b): kept[i] for b, i in zip(buffers, form.buffers, strict=True)}
         result = catalyst.rebased(result, same)
-        buffers = [count, x_average, y_average, product, square]
+        buffers = [kept[i] for i in sorted(kept)]
     return scalar(catalyst, result, buffers)
 
 
@@ -381,7 +351,7 @@ def row_count(catalyst: Catalyst) -> Measure:
     """count(*)."""
     module = catalyst.class_(f"{_AGGREGATES}.Count")
     function = module(catalyst.seq([catalyst.literal("1")]))
-    finish = _finish(catalyst, function)
+    finish = _finish(catalyst, function, AS_IT_IS)
     return Measure(
         name="count",
         function=AggregateFunction.COUNT,
@@ -401,11 +371,6 @@ def _evaluation_mode(function: JavaObject) -> str:
         case "Average":
             return str(function.evalMode())
     return ""
-
-
-def wraps_around(measure: Measure) -> bool:
-    """Does an integer sum beyond its type wrap around, as it does with ANSI mode off?"""
-    return measure.text.startswith("Sum/LEGACY")
 
 
 def _constant_count(kind: str, child: JavaObject) -> bool:

@@ -6,7 +6,7 @@ columns of numbers that are never NULL inside a tree, but for doubles, of which 
 
 Types are the implementation's: a partial sum must hold what any sub-join can sum up to, which may
 exceed the result's own type. Integers are summed as bigint or decimal(38,0), decimals as
-decimal(38,s) of their own scale, doubles exactly, as lists of digits (`calculus.exact_sums`).
+decimal(38,s) of their own scale, doubles exactly, as lists of digits (`algebra.exact_sums`).
 `finished` returns to the measure's type.
 """
 

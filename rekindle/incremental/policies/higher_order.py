@@ -13,7 +13,7 @@ the change of the join as a collection, but of its sums.
 
 A row is added by products with what was there when it came, and taken back by products with what is
 there when it goes. Only exact numbers cancel then, so sums of doubles are kept as exact ones and
-rounded where they leave the root (`calculus.exact_sums`).
+rounded where they leave the root (`algebra.exact_sums`).
 """
 
 from __future__ import annotations

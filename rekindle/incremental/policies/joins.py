@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rekindle.calculus.exact_sums import MOST_FACTORS
+from rekindle.algebra.exact_sums import MOST_FACTORS
 from rekindle.calculus.scalars import Literal
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import (

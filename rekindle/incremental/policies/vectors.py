@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from rekindle.calculus.polynomials import Factor, Monomial, Polynomials
+from rekindle.algebra.polynomials import Factor, Monomial, Polynomials
 from rekindle.calculus.scalars import Column, Literal, Scalar
 from rekindle.calculus.terms import (
     Aggregate,

@@ -1,4 +1,4 @@
-"""The accumulator of `ExactSum`: products of doubles multiplied out and added without rounding."""
+"""Products of doubles multiplied out and added without rounding (`algebra.exact_sums`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rekindle.calculus.exact_sums import ROUNDED, ExactSum
+from rekindle.aggregates.accumulators import Accumulator
+from rekindle.aggregates.base import Buffers, LinearAggregate, Members, Use
+from rekindle.algebra.exact_sums import ROUNDED, ExactSum
+from rekindle.algebra.real_products import RealProducts
 from rekindle.traces.arrays import Int64s
 from rekindle.traces.exact_double import collect
 from rekindle.traces.exact_product import (
@@ -21,6 +24,28 @@ from rekindle.traces.exact_product import (
     with_sign,
 )
 from rekindle.traces.values import Columns, ValueColumns
+
+
+class ExactSums(LinearAggregate):
+    """The sum of signed products that the use's `ExactSum` says; it counts no rows."""
+
+    tag = "exact_sum"
+    is_mergeable = True
+
+    def total(self, use: Use, members: Members) -> tuple[Any, ...]:
+        exact = _sum(use).total([(arguments, weight) for arguments, weight, _ in members])
+        return (exact if any(exact.counts) or exact.total else None,)
+
+    def result(self, use: Use, value: tuple[Any, ...]) -> Any:
+        return _sum(use).finished(value[0] or RealProducts().zero)
+
+    def accumulator(self, use: Use, inputs: tuple[str, ...], buffers: Buffers) -> Accumulator:
+        return SumExactly(inputs, _sum(use))
+
+
+def _sum(use: Use) -> ExactSum:
+    assert isinstance(use.finish, ExactSum)
+    return use.finish
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,55 @@
-"""Sums in a ring that a user defined: `RingSum` as an accumulator."""
+"""Sums in a ring that a user defined (`algebra.ring_sums`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from rekindle.algebra.ring_sums import StoredSum
-from rekindle.errors import EvaluationError
+from rekindle.aggregates.accumulators import Accumulator
+from rekindle.aggregates.base import Buffers, Exactness, LinearAggregate, Members, Use
+from rekindle.algebra.ring_sums import RingSum, StoredSum
+from rekindle.errors import DefinitionError, EvaluationError
 from rekindle.traces.arrays import Int64s
 from rekindle.traces.ring_values import RingValues
 from rekindle.traces.values import Columns, ValueColumns
+
+
+@runtime_checkable
+class Carrying(Protocol):
+    """A last step that has the text of a `StoredSum` with it."""
+
+    @property
+    def sum(self) -> str: ...
+
+
+class RingSums(LinearAggregate):
+    """finish(Σ lift(x, y...)), as the use's `RingSum` says, or the stored form of one."""
+
+    tag = "ring"
+    exactness = Exactness.AS_GIVEN
+
+    def total(self, use: Use, members: Members) -> tuple[Any, ...]:
+        function = _function(use)
+        value = function.total([(arguments, weight) for arguments, weight, _ in members])
+        return (value != function.group.zero, value)
+
+    def result(self, use: Use, value: tuple[Any, ...]) -> Any:
+        return _function(use).finish(value[1])
+
+    def accumulator(self, use: Use, inputs: tuple[str, ...], buffers: Buffers) -> Accumulator:
+        if not isinstance(use.finish, Carrying):
+            raise DefinitionError(f"the sum of '{use.name}' has no stored form")
+        return SumInRing(inputs, StoredSum.parse(use.finish.sum), buffers[0])
+
+
+def _function(use: Use) -> RingSum[Any]:
+    if not isinstance(use.finish, RingSum):
+        raise DefinitionError(f"the sum of '{use.name}' is one that only Spark can do")
+    return use.finish
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rekindle.kernels.accumulators import counted, doubles, valid_rows
+from rekindle.aggregates.accumulators import Accumulator, counted, doubles, valid_rows
+from rekindle.aggregates.base import Buffers, LinearAggregate, SparkForm, Use, called
+from rekindle.aggregates.sums import quotient
 from rekindle.traces.arrays import Doubles, Int64s, integers, take
 from rekindle.traces.exact_double import (
     ExactDouble,
@@ -34,6 +36,52 @@ from rekindle.traces.exact_double import (
 from rekindle.traces.values import Columns, ValueColumns, Weight
 
 _EXACT = ExactDouble("")
+
+
+class SecondMoments(LinearAggregate):
+    """n, Σx, Σx²: the population variance, or NULL when n = 0."""
+
+    tag = "moments"
+    calls = called("VariancePop", "VarianceSamp", "StddevPop", "StddevSamp", "RegrReplacement")
+    sums = 2
+
+    def lifted(self, *arguments: Any) -> tuple[Any, ...]:
+        (x,) = arguments
+        return (x, x * x)
+
+    def finished(self, count: int, *sums: Any) -> Any:
+        x, xx = sums
+        return quotient(xx, count) - quotient(x, count) ** 2 if count else None
+
+    def accumulator(self, use: Use, inputs: tuple[str, ...], buffers: Buffers) -> Accumulator:
+        return Moments(inputs)
+
+
+# Of y and x in this order, from a covariance and a variance of the same x.
+_LINE = SparkForm(arguments=(1, 0), buffers=(0, 1, 2, 3, 0, 1, 4))
+
+
+class SecondComoments(LinearAggregate):
+    """n, Σx, Σy, Σx², Σxy, Σy²: the population covariance, or NULL when n = 0."""
+
+    tag = "comoments"
+    calls = called("CovPopulation", "CovSample", "Corr", "RegrSXY", "RegrR2") | called(
+        "RegrSlope", "RegrIntercept", form=_LINE
+    )
+    sums = 5
+
+    def lifted(self, *arguments: Any) -> tuple[Any, ...]:
+        x, y = arguments
+        return (x, y, x * x, x * y, y * y)
+
+    def finished(self, count: int, *sums: Any) -> Any:
+        x, y, _, xy, _ = sums
+        if not count:
+            return None
+        return quotient(xy, count) - quotient(x, count) * quotient(y, count)
+
+    def accumulator(self, use: Use, inputs: tuple[str, ...], buffers: Buffers) -> Accumulator:
+        return Comoments(inputs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from rekindle.aggregates.accumulators import Accumulator, counted, doubles, valid_rows
+from rekindle.aggregates.base import Buffers, LinearAggregate, Use, called
 from rekindle.errors import EvaluationError
-from rekindle.kernels.accumulators import counted, doubles, valid_rows
 from rekindle.traces.arrays import Booleans, Int64s, integers
 from rekindle.traces.exact_double import ExactDouble, nearest
 from rekindle.traces.values import (
@@ -30,6 +32,68 @@ from rekindle.traces.values import (
 )
 
 _DECIMAL_LIMBS = 4
+
+
+_SUMMED = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "interval")
+
+
+class Sum(LinearAggregate):
+    """n and Σx: Σx, or NULL when n = 0."""
+
+    tag = "sum"
+    calls = called("Sum")
+    is_mergeable = True
+    sums = 1
+
+    def takes(self, types: Sequence[str], mode: str) -> bool:
+        # A sum that is NULL where it overflows is not a function of the total alone.
+        return types[0].startswith(_SUMMED) and mode != "TRY"
+
+    def lifted(self, *arguments: Any) -> tuple[Any, ...]:
+        return arguments
+
+    def finished(self, count: int, *sums: Any) -> Any:
+        return sums[0] if count else None
+
+    def accumulator(self, use: Use, inputs: tuple[str, ...], buffers: Buffers) -> Accumulator:
+        argument = use.arguments[0].type
+        if argument.startswith("decimal"):
+            return SumDecimal(inputs, buffers[0].precision, buffers[0].scale)
+        if argument in ("float", "double"):
+            return SumDouble(inputs)
+        if argument.startswith("interval"):
+            return SumInteger(inputs, type=buffers[0])
+        return SumInteger(inputs, Overflow.WRAP if wraps_around(use) else Overflow.RAISE)
+
+
+class Average(Sum):
+    """n and Σx: Σx / n, or NULL when n = 0."""
+
+    tag = "average"
+    calls = called("Average")
+
+    def finished(self, count: int, *sums: Any) -> Any:
+        return quotient(sums[0], count) if count else None
+
+    def accumulator(self, use: Use, inputs: tuple[str, ...], buffers: Buffers) -> Accumulator:
+        argument = use.arguments[0].type
+        if argument.startswith("decimal"):
+            return AverageDecimal(inputs, buffers[0].precision, buffers[0].scale)
+        if argument in ("float", "double"):
+            return AverageDouble(inputs)
+        if argument.startswith("interval"):
+            return AverageInterval(inputs, buffers[0])
+        return AverageInteger(inputs)
+
+
+def wraps_around(use: Use) -> bool:
+    """Does an integer sum beyond its type wrap around, as it does with ANSI mode off?"""
+    return use.text.startswith("Sum/LEGACY")
+
+
+def quotient(value: Any, count: int) -> Any:
+    """Exact for whole numbers: a reference that rounds could not be compared with `==`."""
+    return Fraction(value, count) if isinstance(value, int) else value / count
 
 
 class Overflow(Enum):

@@ -1,4 +1,4 @@
-"""The accumulator of `Polynomials`: a vector of sums of products, multiplied as matrices."""
+"""Sums of many products at once, a vector (`algebra.polynomials`), multiplied as matrices."""
 
 from __future__ import annotations
 
@@ -11,13 +11,40 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rekindle.calculus.polynomials import Polynomials
-from rekindle.kernels.accumulators import valid_rows
+from rekindle.aggregates.accumulators import Accumulator, valid_rows
+from rekindle.aggregates.base import (
+    Buffers,
+    Exactness,
+    LinearAggregate,
+    Members,
+    Use,
+    added_up,
+)
+from rekindle.algebra.polynomials import Polynomials
 from rekindle.traces.arrays import Int64s, single_chunk, take
 from rekindle.traces.consolidate import key_starts
 from rekindle.traces.exact_double import Matrix
 from rekindle.traces.exact_vector import ExactVector
 from rekindle.traces.values import Columns, ValueColumns
+
+
+class PolynomialSums(LinearAggregate):
+    """The vector of sums that the use's `Polynomials` says."""
+
+    tag = "polynomials"
+    exactness = Exactness.ROUNDED_PRODUCTS
+
+    def total(self, use: Use, members: Members) -> tuple[Any, ...]:
+        polynomials = _polynomials(use)
+        return added_up(lambda *row: polynomials.products(row), len(polynomials.monomials), members)
+
+    def accumulator(self, use: Use, inputs: tuple[str, ...], buffers: Buffers) -> Accumulator:
+        return SumPolynomials(inputs, _polynomials(use))
+
+
+def _polynomials(use: Use) -> Polynomials:
+    assert isinstance(use.finish, Polynomials)
+    return use.finish
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rekindle.kernels.accumulators import counted, doubles, valid_rows
-from rekindle.kernels.moments import spread, sum_of
+from rekindle.aggregates.accumulators import Accumulator, counted, doubles, valid_rows
+from rekindle.aggregates.base import Buffers, LinearAggregate, Use, called
+from rekindle.aggregates.moments import spread, sum_of
 from rekindle.traces.arrays import Doubles, Int64s, integers, take
 from rekindle.traces.exact_double import (
     ExactDouble,
@@ -36,6 +37,21 @@ from rekindle.traces.values import Columns, ValueColumns, Weight
 _EXACT = ExactDouble("")
 _SMALLEST = 2.0**-500
 """A mean below is not worth shifting by: third powers are below the range of doubles."""
+
+
+class FourthMoments(LinearAggregate):
+    """n, Σx, Σx², Σx³, Σx⁴; which quotient of them is wanted, the use's own last step says."""
+
+    tag = "higher_moments"
+    calls = called("Skewness", "Kurtosis")
+    sums = 4
+
+    def lifted(self, *arguments: Any) -> tuple[Any, ...]:
+        (x,) = arguments
+        return (x, x**2, x**3, x**4)
+
+    def accumulator(self, use: Use, inputs: tuple[str, ...], buffers: Buffers) -> Accumulator:
+        return HigherMoments(inputs)
 
 
 @dataclass(frozen=True, slots=True)
