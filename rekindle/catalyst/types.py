@@ -46,6 +46,7 @@ from pyspark.sql.types import (
 from rekindle.calculus.schema import Field, Schema
 from rekindle.catalyst.encoded import uncollated
 from rekindle.catalyst.variants import opened
+from rekindle.columns import column_name
 from rekindle.errors import DefinitionError
 from rekindle.names import quoted
 
@@ -209,5 +210,5 @@ def is_collated(data_type: DataType) -> bool:
 def payload_schema(schema: Schema) -> pa.Schema:
     """The stored columns of rows of `schema`: positional names, every column nullable."""
     return pa.schema(
-        [pa.field(f"c{i}", arrow_type(data_type(f.type))) for i, f in enumerate(schema)]
+        [pa.field(column_name(i), arrow_type(data_type(f.type))) for i, f in enumerate(schema)]
     )

@@ -11,6 +11,7 @@ import enum
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rekindle.columns import column_names
 from rekindle.errors import StatementError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Format(enum.Enum):
 def csv_lines(frame: DataFrame) -> Iterator[str]:
     """The header and the rows of a frame."""
     yield ",".join(_field(name) for name in frame.columns)
-    named = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+    named = frame.toDF(*column_names(len(frame.columns)))
     texts = [_text(named[field.name], field.dataType) for field in named.schema.fields]
     for row in named.select(*texts).toLocalIterator():
         yield ",".join(map(_field, row))

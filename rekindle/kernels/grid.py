@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rekindle.columns import column_names, is_added
 from rekindle.kernels.regroup import MOMENT
 from rekindle.traces.arrays import (
     WEIGHT,
@@ -162,7 +163,7 @@ def corners_of_results(results: Any, keys: int, stamps: int) -> Any:
     weight, *columns = results.columns
     bounds = columns[keys : keys + 2 * stamps]
     kept = [*columns[:keys], *columns[keys + 2 * stamps :]]
-    names = [WEIGHT, *(f"c{i}" for i in range(len(kept) + stamps))]
+    names = [WEIGHT, *column_names(len(kept) + stamps)]
     parts = []
     for ends in product((0, 1), repeat=stamps):
         corner = [bounds[2 * i + end] for i, end in enumerate(ends)]
@@ -215,7 +216,7 @@ def _summed_corners(
 
 
 def _in_cells(rows: Any, moment: int, keys: Int64s, since: Sequence[Int64s]) -> Any:
-    payload = [field for field in rows.schema if not field.name.startswith("_")]
+    payload = [field for field in rows.schema if not is_added(field.name)]
     stamps = len(since)
     key, identity, _ = identity_columns(rows)
     group = np.searchsorted(keys, key)

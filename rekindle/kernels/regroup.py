@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from rekindle.calculus.terms import Distance, First, Near, Onwards, Quantiles
+from rekindle.columns import column_name, is_added
 from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, integers
 from rekindle.traces.consolidate import consolidate, distinct_keys, key_starts
 from rekindle.traces.first import first_rows
@@ -102,8 +103,8 @@ def _stretches(change: Any, before: TraceReader, near: Near) -> Any:
 
 def _standing(reader: TraceReader, keys: Int64s, quantiles: Quantiles) -> Any:
     """The rows that decide the quantiles of each key, with how many rows they stand for."""
-    rows, stands_for = at_fractions(reader, keys, quantiles.fractions, f"c{quantiles.value}")
-    return _with(_with(rows, f"c{quantiles.rows}", stands_for), WEIGHT, _all(rows, 1))
+    rows, stands_for = at_fractions(reader, keys, quantiles.fractions, column_name(quantiles.value))
+    return _with(_with(rows, column_name(quantiles.rows), stands_for), WEIGHT, _all(rows, 1))
 
 
 def touched_onwards(change: Any, before: TraceReader, kept: TraceReader, onwards: Onwards) -> Any:
@@ -117,7 +118,7 @@ def touched_onwards(change: Any, before: TraceReader, kept: TraceReader, onwards
     found = from_the_row_before(kept, places).read(kept)
     begin = places.order[np.searchsorted(places.key, integers(found.column(KEY)))]
     later = integers(found.column(IDENTITY[0])) >= begin
-    base = _last_of_keys(found.filter(pa.array(~later)), f"c{onwards.rows}")
+    base = _last_of_keys(found.filter(pa.array(~later)), column_name(onwards.rows))
     old = found.filter(pa.array(later))
     rows = to_the_end(places).read(before)
     new = consolidate(pa.concat_tables([rows, change]), before.layout)
@@ -154,7 +155,7 @@ def with_signs(results: Any) -> Any:
 
 def group_schema(schema: Any) -> Any:
     """The schema of what `touched_groups` gives, from that of the trace."""
-    payload = [field for field in schema if not field.name.startswith("_")]
+    payload = [field for field in schema if not is_added(field.name)]
     return pa.schema([pa.field(MOMENT, pa.int64()), *payload])
 
 
@@ -168,7 +169,7 @@ def _moment(rows: Any, moments: Int64s) -> Any:
 
 
 def _marked(rows: Any, moments: Int64s) -> Any:
-    names = [name for name in rows.column_names if not name.startswith("_")]
+    names = [name for name in rows.column_names if not is_added(name)]
     columns = (rows.column(name) for name in names)
     return pa.table([pa.array(moments), *columns], names=[MOMENT, *names])
 

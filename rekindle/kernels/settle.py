@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rekindle.columns import column_names, is_added
 from rekindle.kernels.distinct import distinct_change
 from rekindle.kernels.grid import (
     UNTIL,
@@ -138,7 +139,7 @@ def from_until(results: Any, keys: int, stamps: int = 1) -> Any:
         return corners_of_results(results, keys, stamps)
     weight, *columns = results.columns
     head, (stamp, until), rest = columns[:keys], columns[keys : keys + 2], columns[keys + 2 :]
-    names = [WEIGHT, *(f"c{i}" for i in range(len(columns) - 1))]
+    names = [WEIGHT, *column_names(len(columns) - 1)]
     comes = pa.Table.from_arrays([weight, *head, *rest, stamp], names=names)
     goes = pa.Table.from_arrays([pc.negate(weight), *head, *rest, until], names=names)
     return pa.concat_tables([comes, goes.filter(pc.is_valid(until))])
@@ -146,7 +147,7 @@ def from_until(results: Any, keys: int, stamps: int = 1) -> Any:
 
 def stamped_group_schema(schema: Any, stamps: int = 1) -> Any:
     """The schema of what `groups_at_every_stamp` gives, from that of the trace."""
-    payload = [field for field in schema if not field.name.startswith("_")]
+    payload = [field for field in schema if not is_added(field.name)]
     if stamps > 1:
         return group_schema_in_grid(payload, stamps)
     return _schema(payload)
@@ -158,7 +159,7 @@ def _schema(payload: list[Any]) -> Any:
 
 
 def _at_stamps(rows: Any, moment: int, since: tuple[Int64s, Int64s]) -> Any:
-    payload = [field for field in rows.schema if not field.name.startswith("_")]
+    payload = [field for field in rows.schema if not is_added(field.name)]
     schema = _schema(payload)
     if not len(rows):
         return schema.empty_table()

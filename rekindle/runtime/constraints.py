@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from rekindle.circuit.nodes import Table
+from rekindle.columns import column_name, column_names
 from rekindle.errors import ConstraintError
 from rekindle.runtime.keys import Key, keys_of
 from rekindle.runtime.rows import check_lengths, check_not_null, show_row
-from rekindle.traces.arrays import KEY, integers
+from rekindle.traces.arrays import KEY, WEIGHT, integers
 from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
 
@@ -46,14 +47,14 @@ def check_load(node: Table, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _check_columns(node: Table, change: pa.Table) -> None:
-    columns = change.select([f"c{i}" for i in range(len(node.schema))])
+    columns = change.select(column_names(len(node.schema)))
     check_not_null(columns, node.schema, node.name)
     check_lengths(columns, node)
 
 
 def _is_lawful(node: Table, rows: pa.Table) -> bool:
     """Whether no row has a negative weight and certainly no primary key has two rows."""
-    weights, keys = integers(rows.column("_weight")), integers(rows.column(KEY))
+    weights, keys = integers(rows.column(WEIGHT)), integers(rows.column(KEY))
     if (weights < 0).any():
         return False
     return not node.key or not ((weights > 1).any() or (keys[1:] == keys[:-1]).any())
@@ -63,7 +64,7 @@ def _check_rows(node: Table, rows: pa.Table) -> None:
     """Raise unless no row has a negative weight and no primary key two rows."""
     if not len(rows):
         return
-    weights = integers(rows.column("_weight"))
+    weights = integers(rows.column(WEIGHT))
     missing = np.flatnonzero(weights < 0)
     if len(missing):
         raise ConstraintError(
@@ -94,7 +95,7 @@ def _check_key(node: Table, rows: pa.Table, weights: np.ndarray) -> None:
 
 def _duplicate(node: Table, rows: pa.Table, row: int) -> ConstraintError:
     names = [node.schema.names[i] for i in node.key]
-    values = [rows.column(f"c{i}")[row].as_py() for i in node.key]
+    values = [rows.column(column_name(i))[row].as_py() for i in node.key]
     shown = ", ".join(f"{n} = {v!r}" for n, v in zip(names, values, strict=True))
     return ConstraintError(
         f"duplicate primary key in '{node.name}': {shown}",

@@ -17,6 +17,7 @@ from pyspark.sql.types import LongType, StructField, StructType, YearMonthInterv
 from rekindle.calculus.schema import Schema
 from rekindle.catalyst.jvm import Catalyst
 from rekindle.catalyst.types import data_type, payload_schema, struct_of
+from rekindle.columns import column_name, column_names
 from rekindle.errors import CorruptionError
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.runtime.changes import changed, undoing
@@ -72,7 +73,7 @@ class Contents:
 
     def support(self, schema: Schema, trace: Trace, since: Changes | None = None) -> DataFrame:
         """The rows of a trace less the changes `since`, each once, whatever its weight."""
-        store, names = self._store, [f"c{i}" for i in range(len(schema))]
+        store, names = self._store, column_names(len(schema))
 
         def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
             for table in snapshot(trace, since, store, key_range):
@@ -119,9 +120,9 @@ class Contents:
             return frame
         plain = [frame[name] for name in prefix]
         columns = [
-            F.make_ym_interval(F.lit(0), F.col(f"c{i}")).cast(type_).alias(f"c{i}")
+            F.make_ym_interval(F.lit(0), F.col(column_name(i))).cast(type_).alias(column_name(i))
             if isinstance(type_, YearMonthIntervalType)
-            else frame[f"c{i}"]
+            else frame[column_name(i)]
             for i, type_ in enumerate(types)
         ]
         return frame.select(*plain, *columns)
@@ -164,7 +165,7 @@ def without_holes(table: pa.Table, schema: Schema) -> pa.Table:
     Spark does not look whether there is one, and would read what stands in its place.
     """
     for i, field in enumerate(schema):
-        if not field.nullable and table.column(f"c{i}").null_count:
+        if not field.nullable and table.column(column_name(i)).null_count:
             raise CorruptionError(
                 f"the column '{field.name}' has a NULL where none may be",
                 detail="its files and its definition do not fit together",
@@ -182,7 +183,7 @@ def repeated(table: pa.Table, width: int) -> pa.Table:
             detail="its files do not fit together",
             hint="restore the database from a backup",
         )
-    payload = table.select([f"c{i}" for i in range(width)])
+    payload = table.select(column_names(width))
     if (weights == 1).all():
         return payload
     return payload.take(pa.array(np.repeat(np.arange(len(weights)), weights)))

@@ -21,6 +21,7 @@ from rekindle.catalyst.encoded import encoded_column
 from rekindle.catalyst.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.nodes import Table
+from rekindle.columns import column_name
 from rekindle.errors import ConstraintError, RowError, StatementError, unknown_name
 from rekindle.frontends.spark_sql.commands import command, fitting, fitting_names, frame, updated
 from rekindle.frontends.spark_sql.defaults import with_defaults
@@ -229,7 +230,7 @@ class Statements:
                 value = F.lit(None).cast(field.type)
             else:
                 value = fitted_column(F.col(given[i]).cast(field.type), node, i)
-            columns.append(encoded_column(value, field.type).alias(f"c{i}"))
+            columns.append(encoded_column(value, field.type).alias(column_name(i)))
         return renamed.select(*columns)
 
     def _check_assignable(self, rows: DataFrame, node: Table, positions: Sequence[int]) -> None:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from rekindle.catalyst.types import arrow_type, data_type
 from rekindle.circuit.nodes import Table
+from rekindle.columns import column_names
 from rekindle.errors import DefinitionError, RowError
 from rekindle.incremental.policies.factored_updates import SUMMED, Matrix
 from rekindle.traces.arrays import WEIGHT
@@ -155,7 +156,7 @@ def factored_change(
     delta = left @ right.T
     missing = delta != 0
     parts: list[pa.Table] = []
-    names = [f"c{i}" for i in range(3)]
+    names = column_names(3)
     for table in contents:
         at = pc.index_in(table.column(names[matrix.row]), value_set=rows)
         across = pc.index_in(table.column(names[matrix.column]), value_set=columns)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rekindle.catalyst.types import payload_schema
+from rekindle.columns import column_name
 from rekindle.errors import CheckError
 from rekindle.incremental.policies.factorised import Collection, Factorisation
 from rekindle.kernels.enumerate import BATCH_ROWS, Linked, enumerate_tuples, link
@@ -160,6 +161,7 @@ def expanded(
     first, *others = entry.factorisation.collections
     whole = reduce(joined, others, read(first))
     outputs = [
-        whole[names[name]].alias(f"c{i}") for i, name in enumerate(entry.factorisation.outputs)
+        whole[names[name]].alias(column_name(i))
+        for i, name in enumerate(entry.factorisation.outputs)
     ]
     return contents.cut(whole.select(*outputs), entry.schema)

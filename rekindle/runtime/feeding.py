@@ -24,6 +24,7 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import sources
 from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.nodes import Table
+from rekindle.columns import column_name, column_names
 from rekindle.errors import EvaluationError
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.factored_updates import (
@@ -225,13 +226,13 @@ class Feeding:
     ) -> Iterator[pa.Table]:
         """Contributions of groups as weighted rows of the feed; each row was counted so often."""
         keys = len(self.views[name].feed.schema) - 1
-        counts = integers(found.column(f"c{keys}")) // copies
-        values = found.column(f"c{keys + 1}")
+        counts = integers(found.column(column_name(keys))) // copies
+        values = found.column(column_name(keys + 1))
         ones: Int64s = np.full(len(found), sign, dtype=np.int64)
         zero = pa.array(np.zeros(len(found)), pa.float64()).cast(values.type)
         rest = -ones if rows_stay else ones * (counts - 1)
-        columns = [found.column(f"c{i}") for i in range(keys)]
-        names = [WEIGHT, *(f"c{i}" for i in range(keys + 1))]
+        columns = [found.column(column_name(i)) for i in range(keys)]
+        names = [WEIGHT, *column_names(keys + 1)]
         yield pa.table([pa.array(ones), *columns, values], names=names)
         padding = pa.table([pa.array(rest), *columns, zero], names=names)
         yield padding.filter(pa.array(rest != 0))

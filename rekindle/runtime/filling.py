@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from rekindle.catalyst.types import stored, struct_of
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.nodes import Keeping, Table, View
+from rekindle.columns import column_name
 from rekindle.kernels.difference import difference
 from rekindle.runtime.history import Change, History, older_layout
 from rekindle.runtime.rolling import keyed
@@ -21,10 +22,9 @@ from rekindle.spark.distributed import DistributedStep
 from rekindle.spark.frames import Frames
 from rekindle.spark.inline import InlineStep, prepared, write_table
 from rekindle.spark.plans import Plans
-from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import StepContext, StepResult, TooLargeError
 from rekindle.spark.tasks import over_ranges
-from rekindle.traces.arrays import IDENTITY, KEY, integers
+from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, integers
 from rekindle.traces.consolidate import consolidate
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import ALL_KEYS, KeyRange
@@ -122,7 +122,7 @@ class Filling:
             columns = [WEIGHT, *narrow.layout.payload.names]
             frame = self._frames.of_tasks(self._frames.scan(narrow, self._store, columns))
             for i, field in list(enumerate(struct_of(table.schema).fields))[width:]:
-                frame = frame.withColumn(f"c{i}", F.lit(None).cast(stored(field.dataType)))
+                frame = frame.withColumn(column_name(i), F.lit(None).cast(stored(field.dataType)))
             step = DistributedStep(self._plans, self._frames, named)
             run = step.load(table, frame)
         return Trace(layout, (run,) if run.rows else ())

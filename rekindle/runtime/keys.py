@@ -13,12 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from rekindle.columns import column_name
+
 Key = tuple[Any, ...]
 
 
 def keys_of(rows: pa.Table, positions: Sequence[int]) -> Iterable[Key]:
     """The keys of rows of stored columns, one after the other."""
-    columns = [rows.column(f"c{i}").to_pylist() for i in positions]
+    columns = [rows.column(column_name(i)).to_pylist() for i in positions]
     return (tuple(map(_comparable, values)) for values in zip(*columns, strict=True))
 
 

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rekindle.circuit.nodes import Table
+from rekindle.columns import column_name
 from rekindle.incremental.policies.factored_updates import Matrix
 from rekindle.runtime.factored import Factors, shape_of, vector_rows
 from rekindle.traces.arrays import WEIGHT, Booleans, Int64s, integers, single_chunk
@@ -125,7 +126,7 @@ def _read(matrix: Matrix, rows: pa.Table) -> _Change | None:
     known: list[Any] = []
     numbers: list[Int64s] = []
     for place in (matrix.row, matrix.column):
-        column = single_chunk(rows.column(f"c{place}"))
+        column = single_chunk(rows.column(column_name(place)))
         if column.null_count or not _is_told_apart(column.type):
             return None
         encoded = pc.dictionary_encode(column)
@@ -133,7 +134,7 @@ def _read(matrix: Matrix, rows: pa.Table) -> _Change | None:
         numbers.append(np.asarray(encoded.indices, dtype=np.int64))
     values: Int64s | None = None
     if matrix.value is not None:
-        column = single_chunk(rows.column(f"c{matrix.value}"))
+        column = single_chunk(rows.column(column_name(matrix.value)))
         if column.null_count or column.type != pa.int64():
             return None
         values = integers(column)

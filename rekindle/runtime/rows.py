@@ -22,6 +22,7 @@ from rekindle.calculus.schema import Field, Schema
 from rekindle.catalyst.types import arrow_type, data_type
 from rekindle.catalyst.variants import has_variant, is_variant
 from rekindle.circuit.nodes import Table
+from rekindle.columns import column_name, column_names, is_added
 from rekindle.errors import RowError
 from rekindle.runtime.lengths import declared_type, of_json, rows_too_long
 from rekindle.runtime.wall_time import (
@@ -32,8 +33,7 @@ from rekindle.runtime.wall_time import (
     instants_of_arrow,
     is_instant,
 )
-
-WEIGHT = "_weight"
+from rekindle.traces.arrays import WEIGHT
 
 
 def to_arrow(rows: Any, schema: Schema, table: str, zone: Zone) -> pa.Table:
@@ -60,7 +60,7 @@ def split_weights(rows: Any, schema: Schema, table: str, zone: Zone) -> tuple[pa
     weights = columns.column(len(schema)).combine_chunks()
     if weights.null_count:
         raise RowError(f"a change of '{table}' has no weight", hint="set _weight on every row")
-    return columns.drop_columns([f"c{len(schema)}"]), weights
+    return columns.drop_columns([column_name(len(schema))]), weights
 
 
 def is_frame(rows: Any) -> bool:
@@ -148,7 +148,7 @@ def _check_names(given: Iterable[Any], schema: Schema, table: str, where: str) -
 def _assemble(arrays: Sequence[Any]) -> pa.Table:
     return pa.Table.from_arrays(
         [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays],
-        names=[f"c{i}" for i in range(len(arrays))],
+        names=column_names(len(arrays)),
     )
 
 
@@ -321,7 +321,7 @@ def check_lengths(columns: pa.Table, table: Table) -> None:
 
 def show_row(columns: pa.Table, row: int) -> str:
     """A row for an error message."""
-    payload = [name for name in columns.column_names if not name.startswith("_")]
+    payload = [name for name in columns.column_names if not is_added(name)]
     return "(" + ", ".join(_shown(columns.column(name)[row]) for name in payload) + ")"
 
 

@@ -49,14 +49,14 @@ from rekindle.runtime.factored import Factors, factored_change, products
 from rekindle.runtime.keys import keys_of
 from rekindle.runtime.lengths import fitted
 from rekindle.runtime.offsets import OffsetChange, batch_number, position
-from rekindle.runtime.rows import WEIGHT, check_not_null, is_frame, split_weights, to_arrow
+from rekindle.runtime.rows import check_not_null, is_frame, split_weights, to_arrow
 from rekindle.runtime.state import TableEntry
 from rekindle.runtime.stepping import TableChange
 from rekindle.spark.frames import of_table
 from rekindle.spark.frames import to_arrow as collect_arrow
 from rekindle.spark.inline import is_arranged
 from rekindle.spark.step import Placement
-from rekindle.traces.arrays import KEY, integers
+from rekindle.traces.arrays import KEY, WEIGHT, integers
 from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.trace import Trace

@@ -23,6 +23,7 @@ from rekindle.calculus.terms import AggregateFunction, Measure
 from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, items, simple_name
 from rekindle.catalyst.scalars import CatalystScalar, scalar
 from rekindle.catalyst.types import data_type
+from rekindle.columns import column_name
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.aggregates import measure_of
 from rekindle.frontends.spark_sql.translate import Translator
@@ -170,7 +171,7 @@ class SparkArithmetic:
 
     def _attributes(self, schema: Schema) -> list[JavaObject]:
         fields = enumerate(schema)
-        return [self._catalyst.attribute(f"c{i}", f.type) for i, f in fields]
+        return [self._catalyst.attribute(column_name(i), f.type) for i, f in fields]
 
     def _columns(
         self, operands: Sequence[Scalar], attributes: Sequence[JavaObject]

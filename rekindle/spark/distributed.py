@@ -32,9 +32,9 @@ from rekindle.spark.outputs import Outputs, Rows
 from rekindle.spark.pairs import of_pairs
 from rekindle.spark.plans import Plans, with_positional_names
 from rekindle.spark.sharing import Sharing
-from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
 from rekindle.spark.tasks import Examination, Tasks
+from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run
 from rekindle.traces.trace import Trace

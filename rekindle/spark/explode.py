@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from rekindle.catalyst.evaluations import CatalystEvaluation
 from rekindle.catalyst.jvm import simple_name, type_of, type_text
 from rekindle.catalyst.scalars import CatalystGenerator
+from rekindle.columns import column_name
 from rekindle.spark.stages import Generated, Output, Rowwise
 
 COLLECTION = "collection"
@@ -32,7 +33,7 @@ def collection_stage(stage: Generated) -> Rowwise:
     assert isinstance(stage.generator, CatalystGenerator)
     collection = stage.generator.expression.child()
     kept = [
-        Output(f"c{i}", stage.attributes[p], type_text(stage.attributes[p].dataType()))
+        Output(column_name(i), stage.attributes[p], type_text(stage.attributes[p].dataType()))
         for i, p in enumerate(stage.kept)
     ]
     opened = Output(COLLECTION, collection, type_of(collection))
@@ -56,7 +57,7 @@ def explode(table: pa.Table, stage: Generated) -> pa.Table:
         columns = [pa.concat_arrays([c, pa.nulls(len(empty), c.type)]) for c in columns]
     rows = kept.take(pa.array(parents))
     for i, column in enumerate(columns):
-        rows = rows.append_column(f"c{len(stage.kept) + i}", column)
+        rows = rows.append_column(column_name(len(stage.kept) + i), column)
     return rows
 
 

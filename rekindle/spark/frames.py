@@ -28,10 +28,11 @@ from rekindle.catalyst.jvm import (
     simple_name,
 )
 from rekindle.catalyst.variants import collected, from_spark, to_spark
+from rekindle.columns import column_name
 from rekindle.errors import EvaluationError
 from rekindle.spark.generate import generated
 from rekindle.spark.passage import Passed
-from rekindle.spark.stages import WEIGHT, Lowered, Rowwise
+from rekindle.spark.stages import Lowered, Rowwise
 from rekindle.spark.tasks import (
     REPORTS,
     Examination,
@@ -45,6 +46,7 @@ from rekindle.spark.tasks import (
     sorted_runs,
     sorting,
 )
+from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import KeyRange
 from rekindle.traces.reader import TraceReader
@@ -106,7 +108,7 @@ class Frames:
     def of_plan(self, plan: JavaObject) -> DataFrame:
         """What a plan of the moment and columns gives: `_weight`, c0, c1... in stored types."""
         columns = [
-            self.catalyst.named(column, WEIGHT if i == 0 else f"c{i - 1}")
+            self.catalyst.named(column, WEIGHT if i == 0 else column_name(i - 1))
             for i, column in enumerate(items(plan.output()))
         ]
         return self.catalyst.dataframe(self._encoded(self._project(columns, plan)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rekindle.catalyst.evaluations import CatalystEvaluation
 from rekindle.catalyst.jvm import Catalyst, JavaObject, items
+from rekindle.columns import column_name
 from rekindle.spark.stages import Generated
 
 
@@ -27,5 +28,5 @@ def generated(catalyst: Catalyst, plan: JavaObject, stage: Generated) -> JavaObj
             plan,
         )
     kept = [output[1 + position] for position in stage.kept]
-    columns = [catalyst.named(column, f"c{i}") for i, column in enumerate([*kept, *added])]
+    columns = [catalyst.named(column, column_name(i)) for i, column in enumerate([*kept, *added])]
     return catalyst.plan("Project")(catalyst.seq([output[0], *columns]), rows)

@@ -21,9 +21,9 @@ from rekindle.kernels.regroup import MOMENT, parted, with_signs
 from rekindle.kernels.settle import from_until
 from rekindle.spark.frames import Frames, of_table, to_arrow
 from rekindle.spark.plans import Plans, group_columns, with_positional_names
-from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import StepContext
 from rekindle.spark.tasks import Tasks
+from rekindle.traces.arrays import WEIGHT
 
 
 def mapped_in_driver(

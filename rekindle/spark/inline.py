@@ -30,9 +30,8 @@ from rekindle.spark.group_maps import mapped_in_driver
 from rekindle.spark.loops import Loop
 from rekindle.spark.pairs import of_pairs
 from rekindle.spark.plans import Plans, with_positional_names
-from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import Placement, StepContext, StepResult, TooLargeError
-from rekindle.traces.arrays import KEY
+from rekindle.traces.arrays import KEY, WEIGHT
 from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.segment import Run

@@ -22,6 +22,7 @@ from rekindle.calculus.schema import Field, Schema
 from rekindle.catalyst.inlet import Inlet
 from rekindle.catalyst.jvm import Catalyst, JavaObject, simple_name
 from rekindle.catalyst.types import data_type, payload_schema, stored
+from rekindle.columns import column_name
 from rekindle.spark.segment import Channel
 
 _SETTINGS = {
@@ -98,10 +99,11 @@ class LocalPlans:
         physical = dataset.queryExecution().executedPlan()
         source = Inlet.of(catalyst, attributes)
         fields = [
-            StructField(f"c{i}", stored(data_type(type_)), True) for i, type_ in enumerate(types)
+            StructField(column_name(i), stored(data_type(type_)), True)
+            for i, type_ in enumerate(types)
         ]
         target = catalyst.session.parseDataType(StructType(fields).json())
-        columns = Schema(tuple(Field(f"c{i}", type_) for i, type_ in enumerate(types)))
+        columns = Schema(tuple(Field(column_name(i), type_) for i, type_ in enumerate(types)))
         nothing = payload_schema(columns).empty_table()
         rdd = physical.execute()
         return LocalPlan(self, rdd, source, target, nothing, self._readers(rdd))

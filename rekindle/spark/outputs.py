@@ -20,9 +20,9 @@ from rekindle.spark.environment import StepEnvironment
 from rekindle.spark.frames import Frames, sum_of
 from rekindle.spark.group_maps import mapped_on_spark
 from rekindle.spark.plans import Plans
-from rekindle.spark.stages import WEIGHT
 from rekindle.spark.step import StepContext
 from rekindle.spark.tasks import Tasks, over_ranges
+from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.partition import KEY_LOW, KeyRange
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.trace import Trace

@@ -36,8 +36,9 @@ from rekindle.spark.generate import generated
 from rekindle.spark.local_plan import LocalPlan, LocalPlans
 from rekindle.spark.narrowing import Narrowed, narrowed
 from rekindle.spark.segment import Channel, Segment
-from rekindle.spark.stages import WEIGHT, Generated, Lowering, Rowwise
+from rekindle.spark.stages import Generated, Lowering, Rowwise
 from rekindle.spark.vectors import is_compared
+from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.layout import TraceLayout
 
 

@@ -38,7 +38,8 @@ from rekindle.errors import StorageError
 from rekindle.spark.columnar import Columnar, columnar, through
 from rekindle.spark.explode import collection_stage, explode, is_explodable
 from rekindle.spark.narrowing import Narrowed
-from rekindle.spark.stages import WEIGHT, Generated, Output, Rowwise
+from rekindle.spark.stages import Generated, Output, Rowwise
+from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.faults import named
 
 _ARROW = "org.apache.spark.sql.execution.arrow.ArrowConverters"

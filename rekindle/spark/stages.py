@@ -28,7 +28,6 @@ from rekindle.errors import RekindleError
 from rekindle.spark.identity import Copied, Hashed, Identity, hashed_key, identity_of
 from rekindle.traces.arrays import IDENTITY, KEY
 
-WEIGHT = "_weight"
 MARKS = (KEY, *IDENTITY)
 Marks: TypeAlias = tuple[JavaObject, JavaObject, JavaObject]
 """The expressions of a row's key and identity."""
