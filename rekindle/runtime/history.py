@@ -55,6 +55,9 @@ class History:
     recent: tuple[Change, ...] = ()
     older: Trace | None = None
 
+    def __bool__(self) -> bool:
+        return bool(self.recent) or self.older is not None
+
     @property
     def small(self) -> list[Change]:
         """The recent changes that may be moved, the first ones first."""

@@ -231,6 +231,7 @@ class State:
     def after(self, horizon: int) -> State:
         """The state without the history up to a horizon."""
         kept = {node: past.after(horizon) for node, past in self.history.items()}
+        kept = {node: past for node, past in kept.items() if past}
         return replace(self, history=kept, horizon=horizon, times=self.times.after(horizon))
 
 
