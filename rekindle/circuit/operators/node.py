@@ -50,6 +50,7 @@ class Node(ABC):
     is_stored: ClassVar[bool] = True
     """Is it kept as part of a plan? A table's node is made of its entry."""
 
+    # A property that is there at run time would be the default of a dataclass's field of that name.
     if TYPE_CHECKING:
 
         @property
