@@ -126,6 +126,10 @@ class Node(ABC):
     def label_in(self, words: Words) -> str:
         """What it is, in a line."""
 
+    def title_in(self, words: Words) -> str:
+        """The same where nothing else says of what kind it is."""
+        return self.label_in(words)
+
     @abstractmethod
     def how_in(self, words: Words) -> str:
         """How its change is computed."""
