@@ -211,12 +211,13 @@ class _Picture:
 
     def _frames(self) -> Iterator[str]:
         for keys in self._blocks.values():
-            half = self._boxes[keys[0]].node.half
+            node = self._boxes[keys[0]].node
+            half = node.half
             if half is None:
                 continue
             x, y = self._left(keys[0]) - FRAME, self._tops[keys[0]] - FRAME_TITLE
             height, width = self._block_height(keys), WIDTH + 2 * FRAME
-            colour = COLOURS["half join"]
+            colour = COLOURS[node.kind]
             yield (
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:g}" height="{height:.1f}" rx="13" '
                 f'fill="{colour}" fill-opacity="0.07" stroke="{colour}" stroke-opacity="0.45" '
@@ -290,8 +291,9 @@ class _Legend:
         self._first = self._x = x
         self._right = right
 
-    def svg(self, nodes: Iterable[ExplainedNode]) -> Iterator[str]:
+    def svg(self, nodes: Sequence[ExplainedNode]) -> Iterator[str]:
         present = {node.kind for node in nodes}
+        roles = {link.role for node in nodes for link in node.links}
         for kind in (kind for kind in COLOURS if kind in present):
             x = self._room(18, kind)
             yield (
@@ -300,12 +302,12 @@ class _Legend:
             )
             yield self._caption(x + 18, kind)
         entries = [("", _CHANGE, "", "reads the change of this step")]
-        if "half join" in present:
+        if any(node.half is not None for node in nodes):
             entries += [
                 ("Δ", _CHANGE, "", "the change"),
                 ("I", _INTEGRAL, "6 3.5", "integral after this step"),
             ]
-        if present & {"half join", "distinct"}:
+        if roles & {Role.BEFORE, Role.CHANGE_AND_BEFORE}:
             entries.append(("z⁻¹I", _INTEGRAL, "6 3.5", "integral before this step"))
         for mark, colour, dashes, caption in entries:
             x = self._room(54, caption)

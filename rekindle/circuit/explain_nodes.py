@@ -78,6 +78,8 @@ class ExplainedNode:
     number: int
     kind: str
     label: str
+    title: str
+    """The label, with the kind where that does not say it."""
     linearity: Linearity
     strategy: Strategy
     how: str
@@ -156,6 +158,7 @@ class _Describer:
             number=self.numbers[node.id],
             kind=node.kind,
             label=node.label_in(self),
+            title=node.title_in(self),
             linearity=node.linearity,
             strategy=strategy_of(node),
             how=node.how_in(self),

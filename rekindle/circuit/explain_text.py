@@ -134,7 +134,7 @@ class _Tree:
             state_words(node.facts) or "-",
             step_words(node.facts, self._epoch) or "-",
         )
-        yield _Row(f"{below.head}[{node.number}] {_titled(node)}", columns)
+        yield _Row(f"{below.head}[{node.number}] {node.title}", columns)
         rail = "│" if node.links else " "
         for line in self._details(node):
             yield _Row(f"{indent}{rail}    {line}")
@@ -149,7 +149,7 @@ class _Tree:
         if node.half is not None or link.role is not Role.CHANGE:
             head += f"{link.role.symbol} "
         if source.id in self._shown:
-            return _Row(f"{head}[{source.number}] {_titled(source)}, shown above")
+            return _Row(f"{head}[{source.number}] {source.title}, shown above")
         return _Below(source, head, indent)
 
     def _details(self, node: ExplainedNode) -> Iterator[str]:
@@ -158,13 +158,9 @@ class _Tree:
             yield f"fused   {fused_words(fused, self._numbers)}"
         for key in node.reads:
             source = self._nodes[key]
-            yield f"reads   [{source.number}] {_titled(source)}"
+            yield f"reads   [{source.number}] {source.title}"
         if len(node.readers) > 1 or len(node.views) > 1:
             yield f"shared  {sharing_words(node, self._numbers)}"
-
-
-def _titled(node: ExplainedNode) -> str:
-    return f"{node.kind} {node.label}" if node.kind in ("arrangement", "route") else node.label
 
 
 def sharing_words(node: ExplainedNode, numbers: Mapping[str, int]) -> str:

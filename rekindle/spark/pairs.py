@@ -29,4 +29,5 @@ def pairs_of(circuit: Circuit, branches: Iterable[Branch]) -> list[list[Branch]]
 def of_pairs(branches: list[Branch]) -> Arrangement:
     """A node that would hold the sum of the pairs."""
     schema = branches[0].schema
-    return Arrangement(LinearForm((Branch(branches[0].node, schema),), schema), None)
+    pairs = tuple(Branch(branch.node, schema, sign=branch.sign) for branch in branches)
+    return Arrangement(LinearForm(pairs, schema), None)

@@ -1,9 +1,8 @@
 """One step: the changes of the tables become the changes of every node they reach.
 
-The nodes are visited once, inputs first; a node none of whose inputs changed is not visited. Where
-the work happens is the placement: `inline.py` runs kernels in the driver on tables in memory,
-`distributed.py` runs the same kernels in Spark tasks on files. Both give, for each node that keeps
-an integral, the run that its trace grows by.
+`executor.py` visits the nodes. Where the work happens is the placement: `inline.py` runs kernels in
+the driver on tables in memory, `distributed.py` runs the same kernels in Spark tasks on files. Both
+give, for each node that keeps an integral, the run that its trace grows by.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ def test_explain_shows_what_is_kept_and_what_only_passes() -> None:
     found = explain(circuit, circuit.names["q"], {})
     kinds = Counter(node.kind for node in found.nodes)
     # Δs · M(r) is computed once, for M(r, s) and for the result.
-    assert (kinds["arrangement"], kinds["route"], kinds["half join"]) == (6, 2, 7)
+    assert (kinds["arrangement"], kinds["exchange"], kinds["half join"]) == (6, 2, 7)
     assert "this step's rows by c, not kept" in str(found)
     assert "half 1 of 2" not in str(found)
     assert "</svg>" in found.svg()

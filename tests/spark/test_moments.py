@@ -31,7 +31,7 @@ def test_moments_are_those_of_spark(db: Database, grouping: str) -> None:
     db.sql("CREATE TABLE t (k INT, x DOUBLE, y DOUBLE)")
     measures = ", ".join(f"{call} AS m{i}" for i, call in enumerate(CALLS))
     db.create_view("v", f"SELECT {'k, ' if grouping else ''}{measures} FROM t {grouping}")
-    assert not [node for node in db.explain("v").nodes if node.kind == "regroup"]
+    assert not [node for node in db.explain("v").nodes if node.kind == "group map"]
     for step in STEPS:
         db.sql(step)
         db.check("v")

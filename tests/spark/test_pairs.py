@@ -14,6 +14,8 @@ VIEWS = {
     "total": "SELECT a.k, sum(x div y) AS q FROM a LEFT JOIN b ON a.k = b.k GROUP BY a.k",
     "twice": "SELECT a.k, x / y AS q FROM a JOIN b ON a.k = b.k UNION ALL "
     "SELECT a.k, x / y AS q FROM a JOIN b ON a.k = b.k",
+    "less": "SELECT a.k, x / y AS q FROM a JOIN b ON a.k = b.k EXCEPT ALL "
+    "SELECT a.k, x * 1.0D FROM a JOIN b ON a.k = b.k",
     "matched": "SELECT a.k, y FROM a JOIN b ON a.k = b.k AND x / y > 0",
 }
 

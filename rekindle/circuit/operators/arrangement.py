@@ -40,6 +40,9 @@ class Keyed(Formed, Indexed):
     def label_in(self, words: Words) -> str:
         return f"{self.name_in(words)} {self.key_words}"
 
+    def title_in(self, words: Words) -> str:
+        return f"{self.kind} {self.label_in(words)}"
+
     def keys_in(self, words: Words) -> tuple[str, ...]:
         return named_keys(self.keys, self.schema)
 

@@ -50,6 +50,7 @@ class Node(ABC):
     is_stored: ClassVar[bool] = True
     """Is it kept as part of a plan? A table's node is made of its entry."""
 
+    # A property that is there at run time would be the default of a dataclass's field of that name.
     if TYPE_CHECKING:
 
         @property
@@ -124,6 +125,10 @@ class Node(ABC):
     @abstractmethod
     def label_in(self, words: Words) -> str:
         """What it is, in a line."""
+
+    def title_in(self, words: Words) -> str:
+        """The same where nothing else says of what kind it is."""
+        return self.label_in(words)
 
     @abstractmethod
     def how_in(self, words: Words) -> str:
