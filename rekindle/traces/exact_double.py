@@ -258,21 +258,27 @@ def nearest(column: Any) -> tuple[Doubles, Doubles]:
     """Each sum as a double and the double nearest to the rest; NaN or ±inf where those count."""
     offsets, packed = _packed(column)
     rows = len(offsets) - 1
-    head, rest = np.zeros(rows), np.zeros(rows)
+    head, rest, tail, lost = (np.zeros(rows) for _ in range(4))
     if not len(packed):
         return head, rest
     ends, lengths = offsets[1:], np.diff(offsets)
     top = packed[np.where(lengths > 0, ends - 1, 0)] >> _BITS
     with np.errstate(all="ignore"):
-        for depth in range(min(_DIGITS_FOR_TWO_DOUBLES, int(lengths.max()))):
+        for depth in range(min(1 + _DIGITS_FOR_TWO_DOUBLES, int(lengths.max()))):
             entry = packed[np.where(lengths > depth, ends - 1 - depth, 0)]
             place = entry >> _BITS
             numeric = (lengths > depth) & (place >= FIRST)
             digit = np.where(numeric, entry.astype(np.int32), 0).astype(np.float64)
             # Relative to the top digit, so that the top may stand above the range of doubles.
-            head, error = _two_sum(head, np.ldexp(digit, _exponents((place - top) * _BITS)))
-            rest += error
+            term = np.ldexp(digit, _exponents((place - top) * _BITS))
+            head, error = _two_sum(head, term)
+            rest, error = _two_sum(rest, error)
+            tail += error
+            lost = np.where((lost == 0.0) & (term == 0.0), digit, lost)
         head, rest = _two_sum(head, rest)
+        rest, tail = _two_sum(rest, tail)
+        head, rest = _two_sum(head, rest)
+        head, rest = _halfway(head, rest, np.where(tail == 0.0, lost, tail))
         scale = _exponents((top - FIRST) * _BITS + LOWEST)
         head, rest = np.ldexp(head, scale), np.ldexp(rest, scale)
     special = specials(column)
@@ -280,6 +286,16 @@ def nearest(column: Any) -> tuple[Doubles, Doubles]:
         head = np.where(special == 0.0, head, special)
         rest = np.where(special == 0.0, rest, 0.0)
     return head, rest
+
+
+def _halfway(head: Doubles, rest: Doubles, tail: Doubles) -> tuple[Doubles, Doubles]:
+    """The double nearest to the sum of three, and the rest, where `head` and `rest` add up to it.
+
+    Halfway between two doubles the even one was taken; what is further down may say otherwise.
+    """
+    other = np.nextafter(head, np.where(rest > 0.0, np.inf, -np.inf))
+    beyond = (other - head == 2.0 * rest) & (np.sign(tail) == np.sign(rest)) & (rest != 0.0)
+    return np.where(beyond, other, head), np.where(beyond, -rest, rest)
 
 
 def specials(column: Any) -> Doubles | None:

@@ -131,6 +131,27 @@ def test_nearest_is_the_rounded_sum(x: list[float]) -> None:
         assert head[0] == rounded
 
 
+@given(
+    st.integers(2**52, 2**53 - 1),
+    st.integers(-200, 200),
+    st.sampled_from((1, -1)),
+    st.sampled_from((0, 1, -1)),
+    st.integers(-1074, 700),
+)
+def test_what_is_far_below_decides_halfway(
+    mantissa: int, power: int, side: int, sign: int, far: int
+) -> None:
+    """Halfway between two doubles, and a little more or less."""
+    base = math.ldexp(mantissa, power)
+    half = math.ulp(base) / 2
+    x = [base, side * half, sign * math.ldexp(1.0, min(far, math.frexp(half)[1] - 2))]
+    total = EXACT.reduce(EXACT.lift(np.array(x), np.ones(3, np.int64)), np.array([0]))[0]
+    head, rest = nearest(total)
+    assert head[0] == float(sum(map(Fraction, x)))
+    error = abs(Fraction(head[0]) + Fraction(rest[0]) - sum(map(Fraction, x)))
+    assert error <= Fraction(base) / 2**100
+
+
 @pytest.mark.parametrize(
     ("x", "total"),
     [
