@@ -25,7 +25,6 @@ from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, without_alias
 from rekindle.catalyst.numbering import ascending, in_order, ranked, windowed
 from rekindle.catalyst.table_functions import over_partitions
 from rekindle.circuit.nodes import Regroup
-from rekindle.columns import column_name
 from rekindle.errors import RekindleError
 from rekindle.kernels.regroup import MOMENT, MOMENTS
 
@@ -39,7 +38,7 @@ class Bodies:
     def attributes(self, types: Sequence[str]) -> tuple[JavaObject, ...]:
         """Fresh attributes of a group's rows: the moment, then the columns."""
         catalyst = self._catalyst
-        columns = (catalyst.attribute(column_name(i), type_) for i, type_ in enumerate(types))
+        columns = (catalyst.attribute(f"c{i}", type_) for i, type_ in enumerate(types))
         return (catalyst.attribute(MOMENT, "bigint"), *columns)
 
     def of_node(
