@@ -75,6 +75,13 @@ def test_bottomless_nesting_is_refused() -> None:
         ("q[a] = R(a)", "line 1, column 8: expected a term, found 'R'"),
         ("q[a] = 1 +", "line 1, column 11: expected a term, found the end of the text"),
         ("Q[a] = 1", "line 1, column 1: expected a query name, found 'Q'"),
+        ("q[a] = Sum(1, x * R(a))", "line 1, column 19: expected a term, found 'R'"),
+        ("q[a] = Sum(x < 3, R(a))", "line 1, column 14: expected a term, found '<'"),
+        ("q[a] = Sum(1, x + 1)", "line 1, column 15: expected a formula, found 'x'"),
+        ("q[a] = Sum(1, x < 3 < y)", "line 1, column 21: expected an operator, found '<'"),
+        ("q[a] = 1)", "line 1, column 9: expected the end, found ')'"),
+        ("q[true] = 1", "line 1, column 3: expected a variable, found 'true'"),
+        ("q[a] = Sum(1, Abs(a) < 3)", "'Abs' is read as a relation"),
     ],
 )
 def test_errors_name_the_place(text: str, message: str) -> None:

@@ -77,12 +77,32 @@ def test_functions_may_be_negated() -> None:
         ("p(n) :- n = count : { node(_) ; edge(_, _) }.", "has alternatives"),
         ("p(n) :- n = sum : { node(_) }.", "'sum' needs value"),
         ("p(x) :- (node(x), ).", "a literal is missing"),
-        ("p(x), 3 :- node(x).", "'3' is not a head"),
+        ("p(x), 3 :- node(x).", "line 1, column 7: '3' is not a head"),
+        ("p(1).\np(x) :- edge(x,, _).", "line 2, column 16: a literal is missing before ','"),
+        ("p(x) :- edge(x, _)), x > 2.", r"column 19: '\)' cannot stand here"),
+        ("p(x) :- edge(x ; y).", r"column 16: ';' cannot stand here"),
+        ("p(x) :- node(x) :- node(x).", "column 17: ':-' cannot stand here"),
+        ("p(x) :- edge(x, 'a).", "column 17: what begins with a quote"),
+        ("p(x) :- (node(x), edge(x, 2.5).", "a rule is not ended"),
+        (f"p(x) :- {'(' * 2000}node(x){')' * 2000}.", "nested too deeply"),
     ],
 )
 def test_errors(rule: str, words: str) -> None:
     with pytest.raises(StatementError, match=words):
         rules_of(rule)
+
+
+def test_an_error_shows_the_rule_and_what_is_missing() -> None:
+    with pytest.raises(StatementError) as caught:
+        rules_of("p(1).\np(x) :- (edge(x, 2.5),\n  node(x).")
+    assert caught.value.message == "line 2: a rule is not ended"
+    assert caught.value.detail == "in: p(x) :- (edge(x, 2.5), node(x)"
+    assert caught.value.hint == "')' is missing"
+
+
+def test_names_in_backticks_may_hold_what_separates() -> None:
+    (rule,) = rules_of("p(x) :- edge(x, `a, b.c`), x > 2.5 /* a. comment, */ + `;`. // the end.")
+    assert rule.body == (Atom("edge", ("x", "`a, b.c`")), Expression("x > 2.5 + `;`"))
 
 
 def test_a_relation_without_columns_holds_or_not() -> None:

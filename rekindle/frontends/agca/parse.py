@@ -16,17 +16,21 @@ than `+`; a comparison reaches as far as its sides make terms, so one that is fo
 best put in parentheses. `2.5` is read as 5/2. `-7` is a constant, `-(7)` a negation. A comment
 runs from `#` to the end of its line.
 
-The reader tries a comparison first and goes back when none is there, keeping what it has read at
-each place, so that nesting does not multiply the work. An error names the furthest place reached.
+The grammar has one kind of expression, a row of operands with operators between them: what is a
+formula and what a term is known by the operands, and the terms between two formulae are one
+comparison.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NoReturn, TypeVar, cast
+from functools import cache
+from typing import Any
+
+from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken, v_args
 
 from rekindle.errors import StatementError
 from rekindle.frontends.agca.ast import (
@@ -48,29 +52,65 @@ from rekindle.frontends.agca.ast import (
     Variable,
 )
 
-X = TypeVar("X")
-_TOKEN = re.compile(
-    r"""(?P<space>(?:\s+|\#[^\n]*)+)
-    |(?P<number>\d+\.\d+|\d+(?:/0*[1-9]\d*)?)
-    |(?P<string>'(?:[^'\\]|\\.)*')
-    |(?P<relation>[A-Z]\w*|`[^`]+`)
-    |(?P<name>[a-z_]\w*'*)
-    |(?P<sign>!=|<=|>=|[-+*()\[\],=<>])""",
-    re.VERBOSE | re.ASCII,
-)
+_GRAMMAR = r"""
+    query: NAME "[" names "]" "=" expression
+    term: expression
+    formula: expression
+    names: (NAME ("," NAME)*)?
+    expression: operand ((PLUS | MINUS | TIMES | EQUAL | OPERATOR) operand)*
+    ?operand: NUMBER -> number
+        | STRING -> string
+        | NAME -> variable
+        | NAME "(" (expression ("," expression)*)? ")" -> call
+        | NAME "[" names "]" -> access
+        | SUM "(" expression "," expression ")" -> aggregate
+        | RELATION "(" names ")" -> atom
+        | (TRUE | FALSE) -> truth
+        | LPAR expression ")" -> group
+        | MINUS operand -> negation
+
+    NUMBER: /[0-9]+\.[0-9]+|[0-9]+(\/0*[1-9][0-9]*)?/
+    STRING: /'([^'\\]|\\.)*'/
+    NAME: /[a-z_][A-Za-z0-9_]*'*/
+    RELATION: /[A-Z][A-Za-z0-9_]*|`[^`]+`/
+    SUM: "Sum"
+    TRUE: "true"
+    FALSE: "false"
+    LPAR: "("
+    PLUS: "+"
+    MINUS: "-"
+    TIMES: "*"
+    EQUAL: "="
+    OPERATOR: /!=|<=|>=|[<>]/
+    %ignore /([ \t\n\r\f\v]+|#[^\n]*)+/
+"""
+_WORDS = {
+    "NUMBER": "a term",
+    "NAME": "a variable",
+    **{"RPAR": "')'", "RSQB": "']'", "COMMA": "','", "LPAR": "'('", "LSQB": "'['"},
+    "TIMES": "an operator",
+    "EQUAL": "'='",
+}
+"""What is said to be missing: the first of these that could stand there."""
 _OPERATORS = {operator.value: operator for operator in Operator}
-_WORDS = {"true", "false"}
+_DEEPEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    offset: int
+class _Part:
+    """A formula or a term, with the token that makes it one, and how deep its brackets are."""
+
+    node: Any
+    is_formula: bool
+    token: Token
+    depth: int = 0
 
 
-class _Backtrack(Exception):
-    """What was tried does not stand here."""
+class _WrongError(Exception):
+    """A token stands where something else has to."""
+
+    def __init__(self, token: Token, wanted: str) -> None:
+        self.token, self.wanted = token, wanted
 
 
 def parse_query(text: str) -> Query:
@@ -79,7 +119,8 @@ def parse_query(text: str) -> Query:
     >>> parse_query("q[a] = Sum(b, R(a, b))").group
     ('a',)
     """
-    return _Reader(text).whole(_Reader.query)
+    found: Query = _parsed(text, "query")
+    return found
 
 
 def parse_term(text: str) -> Term:
@@ -88,7 +129,8 @@ def parse_term(text: str) -> Term:
     >>> parse_term("2 * x")
     Product(left=Constant(value=2), right=Variable(name='x'))
     """
-    return _Reader(text).whole(_Reader.term)
+    found: Term = _parsed(text, "term")
+    return found
 
 
 def parse_formula(text: str) -> Formula:
@@ -97,226 +139,161 @@ def parse_formula(text: str) -> Formula:
     >>> parse_formula("R(x) * (x = y)").left
     Atom(relation='R', variables=('x',))
     """
-    return _Reader(text).whole(_Reader.formula)
+    found: Formula = _parsed(text, "formula")
+    return found
 
 
-def _tokens(text: str) -> list[_Token]:
-    found, offset = [], 0
-    while offset < len(text):
-        match = _TOKEN.match(text, offset)
-        if match is None:
-            raise _error(text, offset, f"unexpected character '{text[offset]}'", "")
-        if match.lastgroup != "space":
-            found.append(_Token(match.lastgroup or "", match[0], offset))
-        offset = match.end()
-    return [*found, _Token("end", "", len(text))]
+@cache
+def _grammar() -> Lark:
+    starts = ["query", "term", "formula"]
+    return Lark(_GRAMMAR, parser="lalr", lexer="basic", start=starts, transformer=_Builder())
 
 
-def _error(text: str, offset: int, message: str, hint: str) -> StatementError:
-    line = text.count("\n", 0, offset) + 1
-    start = text.rfind("\n", 0, offset) + 1
-    shown = text[start:].split("\n", 1)[0].strip()
-    place = f"line {line}, column {offset - start + 1}"
-    return StatementError(f"{place}: {message}", detail=f"in: {shown}", hint=hint)
+def _parsed(text: str, start: str) -> Any:
+    try:
+        return _grammar().parse(text, start=start)
+    except _WrongError as error:
+        token, wanted = error.token, error.wanted
+    except UnexpectedToken as error:
+        token = error.token
+        able = (word for name, word in _WORDS.items() if name in error.accepts)
+        wanted = next(able, "the end")
+        if start == "query" and not text[: token.start_pos].strip():
+            wanted = "a query name"
+    except UnexpectedInput as error:
+        token, wanted = Token("", text[error.pos_in_stream or 0], error.pos_in_stream), ""
+    found = f"'{token}'" if token else "the end of the text"
+    message = f"expected {wanted}, found {found}" if wanted else f"unexpected character {found}"
+    offset = len(text) if token.type == "$END" else token.start_pos or 0
+    begun = text.rfind("\n", 0, offset) + 1
+    place = f"line {text.count(chr(10), 0, offset) + 1}, column {offset - begun + 1}"
+    hint = f"{found} is read as a relation; functions begin with a small letter"
+    raise StatementError(
+        f"{place}: {message}",
+        detail=f"in: {text[begun:].split(chr(10), 1)[0].strip()}",
+        hint=hint if token.type == "RELATION" else "",
+    )
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = _tokens(text)
-        self._position = 0
-        self._furthest = 0
-        self._wanted: list[str] = []
-        self._read: dict[tuple[str, int], tuple[object, int] | None] = {}
+@v_args(inline=True)
+class _Builder(Transformer[Token, Any]):
+    """Makes the nodes while the text is read, so that no recursion follows its depth."""
 
-    def whole(self, reading: Callable[[_Reader], X]) -> X:
-        """What `reading` finds, which must reach the end of the text."""
-        try:
-            result = reading(self)
-            if self._next.kind != "end":
-                self._miss("an operator", "the end")
-            return result
-        except _Backtrack:
-            token = self._tokens[self._furthest]
-            found = f"'{token.text}'" if token.text else "the end of the text"
-            wanted = " or ".join(dict.fromkeys(self._wanted))
-            hint = (
-                f"'{token.text}' is read as a relation; functions begin with a small letter"
-                if token.kind == "relation" and token.text != "Sum"
-                else ""
-            )
-            message = f"expected {wanted}, found {found}"
-            raise _error(self._text, token.offset, message, hint) from None
-        except RecursionError:
-            offset = self._tokens[self._furthest].offset
-            raise _error(self._text, offset, "the text is nested too deeply", "") from None
+    def query(self, name: Token, group: tuple[str, ...], value: _Part) -> Query:
+        return Query(str(name), group, _term(value))
 
-    def query(self) -> Query:
-        name = self._take("name", "a query name")
-        group = self._names("[", "]")
-        self._sign("=")
-        return Query(name, group, self.term())
+    def term(self, found: _Part) -> Term:
+        return _term(found)
 
-    def formula(self) -> Formula:
-        result = self._conjunction()
-        while (sign := self._optional("+", "-")) is not None:
-            right = self._conjunction()
-            result = Plus(result, right if sign == "+" else Negation(right))
-        return result
+    def formula(self, found: _Part) -> Formula:
+        return _formula(found)
 
-    def _conjunction(self) -> Formula:
-        result = self._condition()
-        while self._optional("*") is not None:
-            result = Product(result, self._condition())
-        return result
+    def names(self, *names: Token) -> tuple[str, ...]:
+        return tuple(map(str, names))
 
-    def _condition(self) -> Formula:
-        compared = self._attempt(_Reader._comparison)
-        return compared if compared is not None else self._remember("formula", _Reader._single)
+    def number(self, token: Token) -> _Part:
+        value = Fraction(str(token))
+        return _Part(Constant(value.numerator if value.denominator == 1 else value), False, token)
 
-    def _comparison(self) -> Formula:
-        left = self._remember("term", _Reader.term)
-        if self._next.text not in _OPERATORS:
-            self._miss("a comparison")
-        operator = _OPERATORS[self._advance().text]
-        return Comparison(left, operator, self._remember("term", _Reader.term))
+    def string(self, token: Token) -> _Part:
+        value = re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
+        return _Part(Constant(value), False, token)
 
-    def _single(self) -> Formula:
-        if self._optional("-") is not None:
-            return Negation(self._remember("formula", _Reader._single))
-        if self._optional("(") is not None:
-            inner = self.formula()
-            self._sign(")")
-            return inner
-        if self._next.text in _WORDS:
-            return TRUE if self._advance().text == "true" else FALSE
-        if self._next.text == "Sum":
-            self._miss("a formula")
-        relation = self._take("relation", "a formula")
-        return Atom(relation.strip("`"), self._names("(", ")"))
+    def variable(self, name: Token) -> _Part:
+        return _Part(Variable(str(name)), False, name)
 
-    def term(self) -> Term:
-        result = self._multiplication()
-        while (right := self._attempt(_Reader._addend)) is not None:
-            result = Plus(result, right)
-        return result
+    def call(self, name: Token, *arguments: _Part) -> _Part:
+        node = Call(str(name), tuple(map(_term, arguments)))
+        return _Part(node, False, name, _below(*arguments))
 
-    def _addend(self) -> Term:
-        if self._optional("+") is not None:
-            return self._multiplication()
-        self._sign("-")
-        return Negation(self._multiplication())
+    def access(self, name: Token, keys: tuple[str, ...]) -> _Part:
+        return _Part(MapAccess(str(name), keys), False, name)
 
-    def _multiplication(self) -> Term:
-        result = self._factor()
-        while (right := self._attempt(_Reader._multiplier)) is not None:
-            result = Product(result, right)
-        return result
+    def aggregate(self, token: Token, value: _Part, body: _Part) -> _Part:
+        node = Aggregate(_term(value), _formula(body))
+        return _Part(node, False, token, _below(value, body))
 
-    def _multiplier(self) -> Term:
-        self._sign("*")
-        return self._factor()
+    def atom(self, relation: Token, variables: tuple[str, ...]) -> _Part:
+        return _Part(Atom(relation.strip("`"), variables), True, relation)
 
-    def _factor(self) -> Term:
-        token = self._next
-        if token.kind == "number":
-            return Constant(_number(self._advance().text))
-        if token.kind == "string":
-            return Constant(re.sub(r"\\(.)", r"\1", self._advance().text[1:-1], flags=re.DOTALL))
-        if self._optional("-") is not None:
-            if self._next.kind == "number":
-                return Constant(-_number(self._advance().text))
-            return Negation(self._factor())
-        if self._optional("(") is not None:
-            inner = self._remember("term", _Reader.term)
-            self._sign(")")
-            return inner
-        if token.text == "Sum":
-            return self._aggregate()
-        name = self._take("name", "a term")
-        if self._next.text == "(":
-            return Call(name, self._arguments())
-        if self._next.text == "[":
-            return MapAccess(name, self._names("[", "]"))
-        return Variable(name)
+    def truth(self, token: Token) -> _Part:
+        return _Part(TRUE if token == "true" else FALSE, True, token)
 
-    def _aggregate(self) -> Term:
-        self._advance()
-        self._sign("(")
-        value = self.term()
-        self._sign(",")
-        body = self.formula()
-        self._sign(")")
-        return Aggregate(value, body)
+    def group(self, opening: Token, inner: _Part) -> _Part:
+        token = inner.token if inner.is_formula else opening
+        return _Part(inner.node, inner.is_formula, token, _below(inner))
 
-    def _arguments(self) -> tuple[Term, ...]:
-        return self._listed("(", ")", _Reader.term)
+    def negation(self, minus: Token, inner: _Part) -> _Part:
+        if inner.token.type == "NUMBER":
+            return _Part(Constant(-inner.node.value), False, minus)
+        token = inner.token if inner.is_formula else minus
+        return _Part(Negation(inner.node), inner.is_formula, token, _below(inner))
 
-    def _names(self, opening: str, closing: str) -> tuple[str, ...]:
-        return self._listed(opening, closing, lambda reader: reader._take("name", "a variable"))
-
-    def _listed(self, opening: str, closing: str, item: Callable[[_Reader], X]) -> tuple[X, ...]:
-        self._sign(opening)
-        if self._optional(closing) is not None:
-            return ()
-        found = [item(self)]
-        while self._optional(",") is not None:
-            found.append(item(self))
-        self._sign(closing)
-        return tuple(found)
-
-    @property
-    def _next(self) -> _Token:
-        return self._tokens[self._position]
-
-    def _advance(self) -> _Token:
-        token = self._next
-        self._position += 1
-        return token
-
-    def _take(self, kind: str, wanted: str) -> str:
-        if self._next.kind != kind or self._next.text in _WORDS:
-            self._miss(wanted)
-        return self._advance().text
-
-    def _sign(self, text: str) -> None:
-        if self._optional(text) is None:
-            self._miss(f"'{text}'")
-
-    def _optional(self, *texts: str) -> str | None:
-        if self._next.kind == "sign" and self._next.text in texts:
-            return self._advance().text
-        return None
-
-    def _attempt(self, reading: Callable[[_Reader], X]) -> X | None:
-        """What `reading` finds here; nothing, and the place unchanged, when it finds nothing."""
-        start = self._position
-        try:
-            return reading(self)
-        except _Backtrack:
-            self._position = start
-            return None
-
-    def _remember(self, kind: str, reading: Callable[[_Reader], X]) -> X:
-        """`reading`, done once for each place of the text."""
-        key = (kind, self._position)
-        if key not in self._read:
-            found = self._attempt(reading)
-            self._read[key] = None if found is None else (found, self._position)
-        known = self._read[key]
-        if known is None:
-            raise _Backtrack
-        self._position = known[1]
-        return cast(X, known[0])
-
-    def _miss(self, *wanted: str) -> NoReturn:
-        if self._position > self._furthest:
-            self._furthest, self._wanted = self._position, []
-        if self._position == self._furthest:
-            self._wanted += wanted
-        raise _Backtrack
+    def expression(self, first: _Part, *rest: Any) -> _Part:
+        """Formulae and, between them, terms that are one comparison; or one term."""
+        operands, signs = [[first]], list[Token]()
+        for sign, part in zip(rest[::2], rest[1::2], strict=True):
+            if part.is_formula or operands[-1][-1].is_formula:
+                signs.append(sign)
+                operands.append([part])
+            else:
+                operands[-1] += [sign, part]
+        found = [_run(operand) for operand in operands]
+        formulae = [part for part in found if part.is_formula]
+        if signs and (len(formulae) < len(found) or not _OPERATORS.keys().isdisjoint(signs)):
+            raise _WrongError(formulae[-1].token, "a term")
+        return _folded(found, signs)
 
 
-def _number(text: str) -> Fraction | int:
-    value = Fraction(text)
-    return value.numerator if value.denominator == 1 else value
+def _run(operand: list[Any]) -> _Part:
+    """One operand; or terms, of which two may be compared."""
+    parts, signs = operand[::2], operand[1::2]
+    compared = [i for i, sign in enumerate(signs) if sign in _OPERATORS]
+    if not compared:
+        return _folded(parts, signs)
+    if len(compared) > 1:
+        raise _WrongError(signs[compared[1]], "an operator")
+    at = compared[0]
+    left = _folded(parts[: at + 1], signs[:at])
+    right = _folded(parts[at + 1 :], signs[at + 1 :])
+    node = Comparison(left.node, _OPERATORS[signs[at]], right.node)
+    return _Part(node, True, signs[at], max(left.depth, right.depth))
+
+
+def _folded(parts: Sequence[_Part], signs: Sequence[Token]) -> _Part:
+    """Products first, then sums, each from left to right."""
+    addends, between = [parts[0].node], list[Token]()
+    for sign, part in zip(signs, parts[1:], strict=True):
+        if sign == "*":
+            addends[-1] = Product(addends[-1], part.node)
+        else:
+            between.append(sign)
+            addends.append(part.node)
+    node = addends[0]
+    for sign, addend in zip(between, addends[1:], strict=True):
+        node = Plus(node, addend if sign == "+" else Negation(addend))
+    return _Part(node, parts[0].is_formula, parts[0].token, max(part.depth for part in parts))
+
+
+def _term(part: _Part) -> Term:
+    if part.is_formula:
+        raise _WrongError(part.token, "a term")
+    found: Term = part.node
+    return found
+
+
+def _formula(part: _Part) -> Formula:
+    if not part.is_formula:
+        raise _WrongError(part.token, "a formula")
+    found: Formula = part.node
+    return found
+
+
+def _below(*parts: _Part) -> int:
+    """How deep brackets around the parts are."""
+    deepest = max((part.depth for part in parts), default=0) + 1
+    if deepest > _DEEPEST:
+        token = parts[0].token
+        place = f"line {token.line}, column {token.column}"
+        raise StatementError(f"{place}: the text is nested too deeply")
+    return deepest

@@ -21,7 +21,7 @@ from rekindle.frontends.datalog.parse import (
     Literal,
     Place,
     Rule,
-    closing,
+    called,
     is_named,
     is_variable,
 )
@@ -34,8 +34,6 @@ Columns = Callable[[str, Place], Sequence[str]]
 HOLDS = "holds"
 """The column of a relation without columns, which is true in its one row."""
 
-_EXTREME = re.compile(r"(min|max)\s*\(", re.IGNORECASE)
-_EXPLODED = re.compile(r"(explode)\s*\(", re.IGNORECASE)
 _EQUATION = re.compile(r"([^=<>!]*[^=<>!\s])\s*=(?!=)\s*([^\s=].*)", re.DOTALL)
 _CONNECTED = re.compile(r"\b(and|or)\b", re.IGNORECASE)
 _PARAMETERS = re.compile(r"(\w+|\([\w\s,]+\))\s*->")
@@ -95,15 +93,8 @@ def _extremes(relation: Relation) -> list[str]:
 
 def _extreme(argument: str) -> tuple[str, str]:
     """min, max or nothing, and what it is taken of."""
-    return _called(_EXTREME, argument)
-
-
-def _called(function: re.Pattern[str], text: str) -> tuple[str, str]:
-    """The name of the function of which a text is one call, with what it is of; or the text."""
-    match = function.match(text)
-    if match is None or closing(text, match.end() - 1) != len(text) - 1:
-        return "", text
-    return match[1].lower(), text[match.end() : -1].strip()
+    function, inner = called(argument)
+    return (function, inner) if function in ("min", "max") else ("", argument)
 
 
 def query_of_rule(rule: Rule, columns: Columns, names: Sequence[str]) -> str:
@@ -266,8 +257,8 @@ class _Body:
         equation = _EQUATION.fullmatch(text.strip())
         if equation is None or not is_variable(equation[1]):
             return False
-        function, array = _called(_EXPLODED, equation[2])
-        if not function or any(self._find(name) is None for name in self._free(array)):
+        function, array = called(equation[2])
+        if function != "explode" or any(self._find(name) is None for name in self._free(array)):
             return False
         alias = f"_{next(self.numbers)}"
         self.tables[alias] = f"LATERAL explode({self.bound(array)}) AS {alias}(`element`)"

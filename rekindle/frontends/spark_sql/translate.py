@@ -57,7 +57,6 @@ from rekindle.catalyst.table_functions import (
     refuse_state,
 )
 from rekindle.catalyst.variants import collected
-from rekindle.columns import column_names
 from rekindle.errors import ROUNDS, UndeterminedError, UnsupportedError, restless
 from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
 from rekindle.frontends.spark_sql.analyse import Leaves, leaf_number
@@ -447,12 +446,8 @@ def _constant(translator: Translator, plan: JavaObject) -> Translated:
     attributes = tuple(items(plan.output()))
     frame = translator.catalyst.dataframe(plan)
     fields = tuple(Field(str(a.name()), type_of(a), bool(a.nullable())) for a in attributes)
-    names = column_names(len(fields))
-    frame = frame.toDF(*names)
-    columns = [
-        encoded_column(frame[name], field.type).alias(name)
-        for name, field in zip(names, fields, strict=True)
-    ]
+    frame = frame.toDF(*(f"c{i}" for i in range(len(fields))))
+    columns = [encoded_column(frame[f"c{i}"], f.type).alias(f"c{i}") for i, f in enumerate(fields)]
     table = collected(frame.select(*columns))
     return Translated(Constant(Schema(fields), Relation.of(table)), attributes)
 
