@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
@@ -41,6 +42,13 @@ _AT_ONCE = 10
 """So many elements has the longest list that Java makes of arguments."""
 
 
+_NAMES: WeakKeyDictionary[JavaObject, tuple[dict[str, JavaObject], dict[str, JavaObject]]] = (
+    WeakKeyDictionary()
+)
+"""The classes and the Scala objects of each JVM: it goes through all its archives for a name, so
+each is asked for once in a process."""
+
+
 class Catalyst:
     """Catalyst of one Spark session."""
 
@@ -50,9 +58,7 @@ class Catalyst:
         self._own: JavaObject = spark._jsparkSession
         self._settings = SessionSettings(self._own)
         self._here = threading.local()
-        # py4j asks the JVM about every part of a name; each is asked once.
-        self._classes: dict[str, JavaObject] = {}
-        self._modules: dict[str, JavaObject] = {}
+        self._classes, self._modules = _NAMES.setdefault(self.jvm, ({}, {}))
         self._types: dict[str, JavaObject] = {}
         self._zones: dict[str, str] = {}
         self._texts: dict[str, str] = {}
@@ -119,10 +125,7 @@ class Catalyst:
     def class_(self, name: str) -> JavaObject:
         """The Java class of a full name, for static calls and construction."""
         if name not in self._classes:
-            found = self.jvm
-            for part in name.split("."):
-                found = getattr(found, part)
-            self._classes[name] = found
+            self._classes[name] = getattr(self.jvm, name)
         return self._classes[name]
 
     def module(self, name: str) -> JavaObject:

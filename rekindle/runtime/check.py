@@ -4,18 +4,23 @@ Rows are compared by identity first. What is left over on both sides is compared
 value, with floating point numbers equal when they agree to within `TOLERANCE`: Rekindle's sums are
 exact and rounded once, Spark's are rounded at every addition. Texts with a collation are equal when
 the collation says so: which text of a group Spark shows depends on the order in which it met them.
+
+A small view costs one Spark job: the driver gets a hash of every row and the floating point
+numbers beside it, and pairs them. That can only find the two equal: any other answer, and every
+large view, is a matter of the comparison on Spark, which knows the rows that differ.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import VariantVal
+from pyspark.sql.types import DoubleType, FloatType, VariantVal
 
 from rekindle.catalyst.hashing import unambiguous
 from rekindle.catalyst.jvm import Catalyst, items
@@ -24,8 +29,20 @@ from rekindle.errors import CheckError
 TOLERANCE = 1e-9
 SHOWN = 5
 LEFT_OVER = 200_000
+SMALL = 20_000
+"""Rows of a view and of what it reads, up to which it is compared in the driver."""
 _SETTINGS = {"spark.sql.constraintPropagation.enabled": "false"}
 """Spark derives more and more constraints from the hashed columns, and spends seconds on it."""
+
+_SMALL_SETTINGS = {
+    **_SETTINGS,
+    "spark.sql.shuffle.partitions": "1",
+    # Every stage would be a job and be planned again.
+    "spark.sql.adaptive.enabled": "false",
+    # The rows of all partitions in one job, rather than of one partition after the other.
+    "spark.sql.limit.initialNumPartitions": "1000000",
+}
+"""What is small is not worth dividing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +65,105 @@ class _Row:
     shown: tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """A view as it is kept, and as Spark computes it from so many rows."""
+
+    actual: DataFrame
+    expected: DataFrame
+    rows: int
+
+
+class _Both:
+    """The rows of both sides as one frame of c0, c1..., and `side`: 1 as kept, -1 as recomputed."""
+
+    def __init__(self, catalyst: Catalyst, sides: Sides) -> None:
+        self.types = [field.dataType for field in sides.actual.schema.fields]
+        self.columns = [f"c{i}" for i in range(len(self.types))]
+        kept = sides.actual.toDF(*self.columns).withColumn("side", F.lit(1))
+        recomputed = sides.expected.toDF(*self.columns).withColumn("side", F.lit(-1))
+        self.frame = kept.unionAll(recomputed)
+        attributes = items(self.frame._jdf.queryExecution().analyzed().output())
+        column_of = catalyst.class_("org.apache.spark.sql.classic.ExpressionUtils").column
+        self.compared = [
+            Column(column_of(catalyst.named(catalyst.collation_key(a), a.name())))
+            for a in attributes[: len(self.columns)]
+        ]
+        """The columns, those with a collation as its keys."""
+
+    def hashes(self, chosen: Sequence[int]) -> list[Column]:
+        """Two hashes of some of the columns, h1 and h2."""
+        parts = [part for i in chosen for part in unambiguous(self.compared[i], self.types[i])]
+        return [F.xxhash64(*parts, F.lit(seed)).alias(f"h{seed}") for seed in (1, 2)]
+
+
 def compare(
-    view: str,
-    epoch: int,
-    actual: DataFrame,
-    expected: DataFrame,
-    settings: Mapping[str, str | None],
+    catalyst: Catalyst, view: str, epoch: int, sides: Sides, settings: Mapping[str, str | None]
 ) -> CheckReport:
     """Raise `CheckError` unless the two are equal as bags, with some other settings in effect."""
-    columns = [f"c{i}" for i in range(len(actual.columns))]
-    sides = (
-        actual.toDF(*columns)
-        .withColumn("side", F.lit(1))
-        .unionAll(expected.toDF(*columns).withColumn("side", F.lit(-1)))
-    )
-    types = [field.dataType for field in actual.schema.fields]
-    compared = _compared(sides)[: len(columns)]
-    parts = [
-        part
-        for column, type_ in zip(compared, types, strict=True)
-        for part in unambiguous(column, type_)
-    ]
-    hashes = [F.xxhash64(*parts, F.lit(seed)).alias(f"h{seed}") for seed in (1, 2)]
+    both = _Both(catalyst, sides)
+    rows = _equal_rows(catalyst, both, settings) if sides.rows <= SMALL else None
+    if rows is None:
+        rows = _compared_by_spark(catalyst, both, view, epoch, settings)
+    return CheckReport(view, rows, epoch)
+
+
+def _equal_rows(catalyst: Catalyst, both: _Both, settings: Mapping[str, str | None]) -> int | None:
+    """How many rows each side has, if the driver finds them equal."""
+    numbers = [i for i, type_ in enumerate(both.types) if isinstance(type_, DoubleType | FloatType)]
+    exact = [i for i in range(len(both.types)) if i not in numbers]
+    chosen = [both.columns[i] for i in numbers]
+    # What is recomputed may be anything: the driver takes no more of it than it has room for.
+    hashed = both.frame.select("side", *both.hashes(exact), *chosen).limit(3 * SMALL)
+    found = catalyst.with_settings(hashed, {**settings, **_SMALL_SETTINGS}).collect()
+    if len(found) == 3 * SMALL:
+        return None
+    balance: Counter[tuple[Any, ...]] = Counter()
+    for side, *values in found:
+        # A NaN is equal to nothing, not even to itself, and here to every other.
+        balance[tuple("NaN" if value != value else value for value in values)] += side
+    return sum(row[0] > 0 for row in found) if _balanced(balance) else None
+
+
+def _balanced(balance: Mapping[tuple[Any, ...], int]) -> bool:
+    """Do the surplus rows and the missing ones pair, by their hashes and close numbers?"""
+    surplus: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+    missing: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+    for (h1, h2, *numbers), count in balance.items():
+        side = surplus if count > 0 else missing
+        side[h1, h2].extend([tuple(numbers)] * abs(count))
+    for key, rows in surplus.items():
+        candidates = missing.pop(key, [])
+        for row in rows:
+            pair = next((i for i, other in enumerate(candidates) if is_close(row, other)), None)
+            if pair is None:
+                return False
+            del candidates[pair]
+        if candidates:
+            return False
+    return not any(missing.values())
+
+
+def _compared_by_spark(
+    catalyst: Catalyst, both: _Both, view: str, epoch: int, settings: Mapping[str, str | None]
+) -> int:
+    """How many rows each side has; raises `CheckError` unless the two are equal."""
     counted = (
-        sides.select(*hashes, "side", *columns, F.struct(*compared).alias("keys"))
+        both.frame.select(
+            *both.hashes(range(len(both.types))),
+            "side",
+            *both.columns,
+            F.struct(*both.compared).alias("keys"),
+        )
         .groupBy("h1", "h2")
         .agg(
             F.sum("side").alias("n"),
             F.sum(F.when(F.col("side") > 0, 1).otherwise(0)).alias("rows"),
-            F.first(F.struct(*columns)).alias("row"),
+            F.first(F.struct(*both.columns)).alias("row"),
             F.first("keys").alias("keys"),
         )
     )
-    counted = Catalyst(counted.sparkSession).with_settings(counted, {**settings, **_SETTINGS})
+    counted = catalyst.with_settings(counted, {**settings, **_SETTINGS})
     surplus: list[_Row] = []
     missing: list[_Row] = []
     summary = counted.agg(
@@ -102,17 +185,7 @@ def compare(
             "order of a RANGE frame first_value and its like take any; anything else is a bug in "
             "Rekindle: please report it with the view's definition",
         )
-    return CheckReport(view, total, epoch)
-
-
-def _compared(frame: DataFrame) -> list[Column]:
-    """The frame's columns, those with a collation as its keys."""
-    catalyst = Catalyst(frame.sparkSession)
-    column_of = catalyst.class_("org.apache.spark.sql.classic.ExpressionUtils").column
-    attributes = items(frame._jdf.queryExecution().analyzed().output())
-    return [
-        Column(column_of(catalyst.named(catalyst.collation_key(a), a.name()))) for a in attributes
-    ]
+    return total
 
 
 def _shown(rows: Sequence[_Row]) -> str:

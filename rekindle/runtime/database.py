@@ -49,7 +49,7 @@ from rekindle.redaction import without_secrets
 from rekindle.runtime import arguments
 from rekindle.runtime.arguments import one_of, optional_text, text
 from rekindle.runtime.backup import Backup, backup
-from rekindle.runtime.check import CheckReport, compare
+from rekindle.runtime.check import CheckReport, Sides, compare
 from rekindle.runtime.contents import RESERVED, Contents
 from rekindle.runtime.creating import Creating, Definition, Wanted
 from rekindle.runtime.datalog import Datalog
@@ -822,14 +822,18 @@ class Database:
         actual = self._committed(state, entry.name)
         expected = self._recomputed(entry, lambda source: self._committed(state, source))
         settings = self._definitions.settings_for(entry)
+        read = {entry.name, *self._engine.sources_of(entry.name)}
+        nodes = [state.entry(source).node for source in read]
+        rows = sum(state.traces[node].rows for node in nodes if node in state.traces)
+        compared = partial(compare, self._catalyst, entry.name, state.epoch, settings=settings)
         try:
-            report = compare(entry.name, state.epoch, actual, expected, settings)
+            report = compared(sides=Sides(actual, expected, rows))
         except CheckError:
             loop = entry.loop is not None
             decided = None if loop else self._definitions.without_ties(entry, expected)
             if decided is None:
                 raise
-            report = compare(entry.name, state.epoch, actual, decided, settings)
+            report = compared(sides=Sides(actual, decided, rows))
         if entry.factorisation is not None:
             Factorised(entry, lambda: state, self._engine.store).check_count(report)
         return report
