@@ -10,17 +10,18 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from rekindle.catalyst.jvm import Catalyst
+from rekindle.catalyst.rules import rewrite
 from rekindle.frontends.catalog import Catalog, Contents
 from rekindle.frontends.definition import Definition
 from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.definition import SqlDefinition
+from rekindle.frontends.spark_sql.rules.join_scalar_subqueries import join_scalar_subqueries
 from rekindle.frontends.spark_sql.shared_queries import (
     divided,
     evaluate_parts,
     resolve_parts,
     translate_parts,
 )
-from rekindle.frontends.spark_sql.subqueries import with_joined_subqueries
 from rekindle.frontends.spark_sql.ties import decided
 
 
@@ -73,7 +74,7 @@ def recompute_query(sql: str, catalog: Catalog, contents: Contents) -> DataFrame
 def without_ties(catalyst: Catalyst, recomputation: DataFrame) -> DataFrame | None:
     """A recomputation with ties taken as the view does; None if that changes nothing."""
     plan = catalyst.optimised(recomputation._jdf.queryExecution().analyzed())
-    joined = with_joined_subqueries(catalyst, plan)
+    joined = rewrite(catalyst, plan, (join_scalar_subqueries,))
     again = decided(catalyst, joined)
     if again.equals(joined):
         return None
