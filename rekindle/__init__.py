@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rekindle.errors import RekindleError
+    from rekindle.frontends.agca.front_end import agca
+    from rekindle.frontends.fixpoints.fixpoint import fixpoint
     from rekindle.runtime.database import Database, connect
-    from rekindle.runtime.recursion import fixpoint
     from rekindle.runtime.restore import restore
-    from rekindle.runtime.ring_queries import agca
     from rekindle.runtime.ring_sums import ring_sum
     from rekindle.runtime.transaction import Transaction
     from rekindle.runtime.verify import verify
@@ -35,9 +35,9 @@ _HOMES = {
     "Database": "rekindle.runtime.database",
     "RekindleError": "rekindle.errors",
     "Transaction": "rekindle.runtime.transaction",
-    "agca": "rekindle.runtime.ring_queries",
+    "agca": "rekindle.frontends.agca.front_end",
     "connect": "rekindle.runtime.database",
-    "fixpoint": "rekindle.runtime.recursion",
+    "fixpoint": "rekindle.frontends.fixpoints.fixpoint",
     "restore": "rekindle.runtime.restore",
     "ring_sum": "rekindle.runtime.ring_sums",
     "verify": "rekindle.runtime.verify",

@@ -1,9 +1,14 @@
-"""Names as SQL writes them: between backticks, with those inside doubled."""
+"""Names and texts as SQL writes them, between backticks and between quotes."""
 
 from __future__ import annotations
 
+import re
+
 QUOTED = "`(?:[^`]|``)+`"
 """The pattern of a quoted name."""
+RESERVED = ("_epoch", "_weight")
+"""What changes have besides the columns of their table or view, which cannot be called so."""
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def is_text(text: str) -> bool:
@@ -35,3 +40,21 @@ def unquoted(text: str) -> str:
     ('a`b', 'a')
     """
     return text[1:-1].replace("``", "`") if text.startswith("`") else text
+
+
+def sql_name(name: str) -> str:
+    """A name as SQL writes it, quoted only where it has to be.
+
+    >>> sql_name("orders"), sql_name("a b")
+    ('orders', '`a b`')
+    """
+    return name if _PLAIN.match(name) else quoted(name)
+
+
+def sql_text(text: str) -> str:
+    """A text between quotes.
+
+    >>> sql_text("it's")
+    "'it\\\\'s'"
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -418,6 +418,15 @@ def with_children_of(tree: JavaObject, other: JavaObject) -> JavaObject:
     return tree
 
 
+def with_children(
+    catalyst: Catalyst, plan: JavaObject, children: Sequence[JavaObject]
+) -> JavaObject:
+    """The plan over other children, and their handles with what is known by these."""
+    changed = plan.withNewChildren(catalyst.seq(children))
+    changed.__dict__.setdefault("_rekindle", {})["children"] = children
+    return changed
+
+
 def id_of(named: JavaObject) -> int:
     """The number by which Catalyst knows a column or a named expression."""
     return int(_asked(named, "id", lambda: named.exprId().id()))

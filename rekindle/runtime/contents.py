@@ -20,6 +20,7 @@ from rekindle.catalyst.types import data_type, payload_schema, struct_of
 from rekindle.columns import column_name, column_names
 from rekindle.errors import CorruptionError
 from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.names import RESERVED
 from rekindle.runtime.changes import changed, undoing
 from rekindle.runtime.history import Changes
 from rekindle.spark.frames import Frames, of_table
@@ -31,8 +32,6 @@ from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
 EPOCH = "_epoch"
-RESERVED = (EPOCH, WEIGHT)
-"""What changes have besides the columns of their table or view, which cannot be called so."""
 
 INLINE_ROWS = 200_000
 

@@ -41,20 +41,22 @@ from rekindle.errors import (
     UnsupportedError,
 )
 from rekindle.errors import untrusted as untrusted_error
+from rekindle.frontends.catalog import mentioned
+from rekindle.frontends.datalog.front_end import Datalog, Program
+from rekindle.frontends.iteration import LIMIT
 from rekindle.frontends.spark_sql.analyse import Leaves, resolve
 from rekindle.frontends.spark_sql.commands import command
 from rekindle.frontends.spark_sql.parameters import Arguments
-from rekindle.names import quoted
+from rekindle.names import RESERVED, quoted
 from rekindle.redaction import without_secrets
 from rekindle.runtime import arguments
 from rekindle.runtime.arguments import one_of, optional_text, text
 from rekindle.runtime.backup import Backup, backup
 from rekindle.runtime.check import CheckReport, Sides, compare
-from rekindle.runtime.contents import RESERVED, Contents
-from rekindle.runtime.creating import Creating, Definition, Wanted
-from rekindle.runtime.datalog import Datalog
+from rekindle.runtime.contents import Contents
+from rekindle.runtime.creating import Creating, Given, Wanted
 from rekindle.runtime.definition_text import definition_text
-from rekindle.runtime.definitions import Definitions, mentioned
+from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import Engine, Incremental, LastStep, altered, table_node
 from rekindle.runtime.explaining import explained
@@ -65,9 +67,10 @@ from rekindle.runtime.instants import instant_of
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.lengths import is_limited, marked, stored
 from rekindle.runtime.log import CommitLog
+from rekindle.runtime.model_definition import ModelDefinition
+from rekindle.runtime.model_front_end import Learning, Models
 from rekindle.runtime.models import Model, model_spec, with_categories
 from rekindle.runtime.places import database_place, placed
-from rekindle.runtime.recursion import LIMIT
 from rekindle.runtime.restoring import Progress, Restoring, silent
 from rekindle.runtime.session import require_classic, session_for
 from rekindle.runtime.sessions import Sessions
@@ -213,7 +216,7 @@ class Database:
         """The views that are read and not followed, and why; see `connect(path, trust=True)`."""
         return self._engine.untrusted.shown(self._refreshed().state)
 
-    def register(self, name: str, definition: Definition) -> None:
+    def register(self, name: str, definition: Given) -> None:
         """Give the definition of an untrusted view again, so that it is followed.
 
         It has to be what the view was made of, to the bytes of its functions: nothing stored is
@@ -394,7 +397,7 @@ class Database:
     def create_view(
         self,
         name: str,
-        definition: Definition,
+        definition: Given,
         *,
         incremental: str = "preferred",
         policy: str | None = None,
@@ -451,15 +454,14 @@ class Database:
         if spec.is_centred:
             (averages,) = spec.averages(rows).collect()
             spec = spec.centred(averages.asDict())
-        entry, term = self._definitions.of_model(name, query, spec)
-        self._engine.create_views([(entry, term)])
+        (entry,) = self._creating.create_all(Models(), name, Learning(spec, query))
         self._leaves.add(name, struct_of(entry.schema))
 
     def _rows_of(self, name: str, query: str | DataFrame) -> DataFrame:
         """The rows that a model is to be learned from, as they are now."""
         if isinstance(query, str):
             # Resolved by itself first: an error has the positions of the user's text then.
-            self._definitions.schema_of(query, {})
+            self._definitions.catalog.schema_of(query, {})
             return self.sql(f"SELECT * FROM ({query})")
         if isinstance(query, DataFrame):
             return query
@@ -471,11 +473,12 @@ class Database:
     def model(self, name: str) -> Model:
         """A model by its name."""
         entry = self._engine.state.entry(name)
-        if not isinstance(entry, ViewEntry) or entry.model is None:
+        definition = entry.definition if isinstance(entry, ViewEntry) else None
+        if not isinstance(definition, ModelDefinition):
             raise DefinitionError(
                 f"'{name}' is not a model", hint="make one with db.create_model(...)"
             )
-        return Model(name, entry.model, lambda: self.table(name))
+        return Model(name, definition.spec, lambda: self.table(name))
 
     @_alone
     def datalog(self, program: str, *, iterations: int = LIMIT) -> list[str]:
@@ -484,23 +487,18 @@ class Database:
         Gives their names. A step whose recursion takes more than so many iterations is undone.
         """
         self._check_writable()
-        reader = Datalog(self._definitions, self._creating.columns, self._has_function)
         program = text("a program", program)
-        found = reader.read(program, arguments.positive("a bound on iterations", iterations))
-        found = [(replace(entry, said={"datalog": program}), term) for entry, term in found]
-        self._engine.create_views(found)
-        for entry, _ in found:
+        limit = arguments.positive("a bound on iterations", iterations)
+        found = self._creating.create_all(Datalog(), "", Program(program, limit))
+        for entry in found:
             self._leaves.add(entry.name, struct_of(entry.schema))
-        return [entry.name for entry, _ in found]
-
-    def _has_function(self, name: str) -> bool:
-        return bool(self.spark.catalog.functionExists(name))
+        return [entry.name for entry in found]
 
     @_alone
     def replace_view(
         self,
         name: str,
-        definition: Definition,
+        definition: Given,
         *,
         incremental: str = "preferred",
         policy: str | None = None,
@@ -771,7 +769,7 @@ class Database:
         engine = self._refreshed()
         entry = engine.state.entry(name)
         sources = engine.sources_of(entry.name) if isinstance(entry, ViewEntry) else ()
-        return definition_text(entry, sources)
+        return definition_text(entry, tuple(sources))
 
     def explain(self, name: str) -> Explanation:
         """How a view is kept: its nodes, their strategies, their state and their last step."""
@@ -829,8 +827,7 @@ class Database:
         try:
             report = compared(sides=Sides(actual, expected, rows))
         except CheckError:
-            loop = entry.loop is not None
-            decided = None if loop else self._definitions.without_ties(entry, expected)
+            decided = self._definitions.without_ties(entry, expected)
             if decided is None:
                 raise
             report = compared(sides=Sides(actual, decided, rows))

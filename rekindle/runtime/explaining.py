@@ -12,6 +12,7 @@ from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.choosing import Choosing, described
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine
+from rekindle.runtime.model_definition import ModelDefinition
 from rekindle.runtime.state import Entry, ViewEntry
 
 
@@ -37,14 +38,15 @@ def explained(
 
 def _policies(entry: ViewEntry, term: Term, definitions: Definitions, choosing: Choosing) -> str:
     """What each policy would keep now for the view's aggregates over joins, and what is kept."""
-    if entry.model is not None or entry.loop is not None:
+    definition = entry.definition
+    if isinstance(definition, ModelDefinition) or definition.is_recursive:
         return ""
     decisions: list[str] = []
     if entry.policy is not Policy.FIRST_ORDER:
-        if entry.sql is None:
+        if not definition.is_text:
             return f"policy {entry.policy.value}"
         try:
-            term = definitions.of_stored(entry)[1]
+            _, term = definitions.read_again(entry)
         except UntrustedError as error:
             return f"policy {entry.policy.value}; {error.message}: {error.detail}"
         if entry.policy is not Policy.FACTORED:

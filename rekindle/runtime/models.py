@@ -86,9 +86,7 @@ class ModelSpec:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any] | None) -> ModelSpec | None:
-        if data is None:
-            return None
+    def from_json(cls, data: Mapping[str, Any]) -> ModelSpec:
         return cls(
             data["label"],
             tuple(data["features"]),

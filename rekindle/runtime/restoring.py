@@ -23,8 +23,9 @@ from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.nodes import Node
 from rekindle.circuit.stored_nodes import PLAN_VERSION, reached, restored
 from rekindle.errors import CorruptionError, RekindleError, StaleViewWarning, UntrustedError
+from rekindle.frontends.catalog import named_in
 from rekindle.incremental.policies.choice import Policy
-from rekindle.runtime.definitions import Definitions, named_in
+from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine, StalePlanError
 from rekindle.runtime.feeding import Feeding
 from rekindle.runtime.state import Entry, TableEntry, ViewEntry
@@ -85,7 +86,8 @@ class Restoring:
                     self.feeding.add(entry.name, self.definitions.fed_again(entry))
         except UntrustedError as error:
             is_fed = entry.policy is Policy.FACTORED
-            tables = named_in(entry.sql or "", engine.state.entries) if is_fed else []
+            queries = " ".join(entry.definition.queries)
+            tables = named_in(queries, engine.state.entries) if is_fed else []
             engine.untrusted.add(entry, error.detail, tables)
         except StalePlanError as error:
             engine.stale.add(entry, str(error))
@@ -106,7 +108,7 @@ class Restoring:
         try:
             circuit = self._planned(entry)
         except UntrustedError:
-            if entry.sql is None:
+            if not entry.definition.is_text:
                 raise
             # What Java's form has beyond the list is derived from the text.
             return self._follow_derived(entry, self.definitions.term(entry))

@@ -20,10 +20,15 @@ from rekindle.errors import HistoryError, unknown_name
 from rekindle.incremental.policies.choice import Policy
 from rekindle.incremental.policies.factorised import Factorisation
 from rekindle.runtime.history import Changes, History
-from rekindle.runtime.models import ModelSpec
 from rekindle.runtime.offsets import Offsets
-from rekindle.runtime.recursion import Loop
 from rekindle.runtime.times import Times
+from rekindle.runtime.view_definition import (
+    ViewDefinition,
+    definition_from_json,
+    definition_to_json,
+    early_definition,
+    options_said,
+)
 from rekindle.traces.segment import Segment
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
@@ -51,30 +56,30 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class ViewEntry:
-    """A view: its definition as the user wrote it and as a term, and its columns.
+    """A view: its columns, its definition as the user gave it, and its term.
 
-    A view with a `factorisation` has no node of its own: it stands for the collections that the
-    views with its name in `part_of` keep, which users do not see.
+    What differs from one language to another is in `definition`. A view with a `factorisation` has
+    no node of its own: it stands for the collections that the views with its name in `part_of`
+    keep, which users do not see.
     """
 
     name: str
     schema: Schema
     node: str
-    sql: str | None
+    definition: ViewDefinition
     term: str
     scalars: tuple[str, ...]
-    plan: str | None
+    """The opaque parts of the term."""
     spark: str
+    """The version of Spark whose forms these parts have."""
     created: int
-    loop: Loop | None = None
     policy: Policy = Policy.FIRST_ORDER
-    model: ModelSpec | None = None
     factorisation: Factorisation | None = None
     part_of: str | None = None
     settings: Settings | None = None
     """What the session was set to when the view was made; early databases do not say."""
     said: Mapping[str, str] = field(default_factory=dict)
-    """What the user said beside the query: options, a comment, the text in another language."""
+    """What the user said beside the definition: options, a comment."""
     reads: Mapping[str, Schema] | None = None
     """The tables and views that it reads, with the columns it knows of; early databases do not
     say."""
@@ -273,15 +278,12 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             return {
                 "kind": "view",
                 **common,
-                "sql": entry.sql,
+                "definition": definition_to_json(entry.definition),
                 "term": entry.term,
                 "scalars": list(entry.scalars),
-                "plan": entry.plan,
                 "spark": entry.spark,
                 "created": entry.created,
-                "loop": None if entry.loop is None else entry.loop.to_json(),
                 "policy": entry.policy.value,
-                "model": None if entry.model is None else entry.model.to_json(),
                 "factorisation": None
                 if entry.factorisation is None
                 else entry.factorisation.to_json(),
@@ -328,23 +330,22 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
             part_of=data.get("part_of"),
             comments=data.get("comments", {}),
         )
+    early = "definition" not in data
+    said = data.get("said", {})
     return ViewEntry(
         name=data["name"],
         schema=schema,
         node=data["node"],
-        sql=data["sql"],
+        definition=early_definition(data) if early else definition_from_json(data["definition"]),
         term=data["term"],
         scalars=tuple(data["scalars"]),
-        plan=data["plan"],
         spark=data["spark"],
         created=data["created"],
-        loop=Loop.from_json(data.get("loop")),
         policy=Policy(data.get("policy", Policy.FIRST_ORDER.value)),
-        model=ModelSpec.from_json(data.get("model")),
         factorisation=Factorisation.from_json(data.get("factorisation")),
         part_of=data.get("part_of"),
         settings=Settings.of_json(data.get("settings")),
-        said=data.get("said", {}),
+        said=options_said(said) if early else said,
         reads=_reads_from_json(data.get("reads")),
         stale=data.get("stale"),
     )

@@ -22,9 +22,9 @@ from pyspark.errors import PySparkException
 from rekindle.errors import CorruptionError, DefinitionError, RekindleError
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.history import older_layout
-from rekindle.runtime.models import KINDS
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.times import LAYOUT
+from rekindle.runtime.view_definition import EARLY, check_definition
 from rekindle.shapes import (
     Shape,
     ShapeError,
@@ -32,7 +32,6 @@ from rekindle.shapes import (
     either,
     list_of,
     map_of,
-    number,
     one_of,
     open_record,
     optional,
@@ -123,25 +122,6 @@ def _next_trace(value: Any, place: str) -> None:
     (_trace if full else _continued)(value, place)
 
 
-_loop = record(
-    {"nested": list_of(row_of(text, text, whole(1), list_of(text)))},
-    names=list_of(text),
-    queries=list_of(text),
-    output=_position,
-    limit=whole(1),
-)
-_model = record(
-    {
-        "degree": whole(1, 2),
-        "categorical": list_of(text),
-        "query": text,
-        "centres": map_of(number),
-    },
-    label=optional(text),
-    features=list_of(text),
-    kind=one_of(*KINDS),
-    penalty=number,
-)
 _collection = record(
     view=text,
     title=text,
@@ -165,32 +145,37 @@ _table = open_record(
     key=list_of(_position),
     incarnation=text,
 )
-_view = open_record(
-    {
-        "loop": optional(_loop),
-        "policy": one_of(*(policy.value for policy in Policy)),
-        "model": optional(_model),
-        "factorisation": optional(_factorisation),
-        "part_of": optional(text),
-        "settings": optional(map_of(text)),
-        "said": map_of(text),
-        "reads": map_of(_schema),
-        "stale": _count,
-    },
+_known_later: Mapping[str, Shape] = {
+    "policy": one_of(*(policy.value for policy in Policy)),
+    "factorisation": optional(_factorisation),
+    "part_of": optional(text),
+    "settings": optional(map_of(text)),
+    "said": map_of(text),
+    "reads": map_of(_schema),
+    "stale": _count,
+}
+_kept: Mapping[str, Shape] = {
     **_common,
-    sql=optional(text),
-    term=text,
-    scalars=list_of(text),
-    plan=optional(text),
-    spark=text,
-    created=_count,
+    "term": text,
+    "scalars": list_of(text),
+    "spark": text,
+    "created": _count,
+}
+_view = open_record(_known_later, **_kept, definition=check_definition)
+_early_view = open_record(
+    {**_known_later, "loop": EARLY["loop"], "model": EARLY["model"]},
+    **_kept,
+    sql=EARLY["sql"],
+    plan=EARLY["plan"],
 )
+"""A view of a database that was made before each language had a form of its own."""
 
 
 def _entry(value: Any, place: str) -> None:
     if not isinstance(value, dict) or value.get("kind") not in ("table", "view"):
         raise ShapeError(f"{place}: expected a table or a view")
-    (_table if value["kind"] == "table" else _view)(value, place)
+    view = _view if "definition" in value else _early_view
+    (_table if value["kind"] == "table" else view)(value, place)
 
 
 _record = open_record(
@@ -332,11 +317,6 @@ def _refuse_misfit(state: State, entry: Entry) -> None:
             # Python would import, or unpickle, the class of such a type.
             if "udt" in json.dumps(read_json(declared, anything)).lower():
                 raise ShapeError(f"a column of '{entry.name}' has a type of somebody's own")
-    elif entry.loop is not None:
-        loop = entry.loop
-        wanted = 0 if entry.plan is not None else len(loop.names)
-        if loop.output >= len(loop.names) or len(loop.queries) != wanted:
-            raise ShapeError(f"the recursion of '{entry.name}' lacks a query")
 
 
 def _refuse_loose(state: State, entry: ViewEntry) -> None:

@@ -12,7 +12,7 @@ What becomes of an untrusted view is in `left_out`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rekindle.circuit.stored_nodes import StoredNode, reached
@@ -25,9 +25,8 @@ _MADE: set[bytes] = set()
 def remember(entries: Iterable[ViewEntry]) -> None:
     """Views that this process has made, whose texts it may read again without asking."""
     for entry in entries:
-        _MADE.update(map(_hash, (*entry.scalars, *queries_of(entry))))
-        if entry.plan is not None:
-            _MADE.add(_hash(entry.plan))
+        definition = entry.definition
+        _MADE.update(map(_hash, (*entry.scalars, *definition.queries, *definition.plans)))
 
 
 def remember_plans(state: State, before: Mapping[str, StoredNode]) -> None:
@@ -62,13 +61,3 @@ class Trust:
 
 def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
-def queries_of(entry: ViewEntry) -> Iterator[str]:
-    """The SQL texts of a stored view."""
-    if entry.sql is not None:
-        yield entry.sql
-    if entry.model is not None and entry.model.query:
-        yield entry.model.query
-    if entry.loop is not None:
-        yield from filter(None, entry.loop.queries)

@@ -9,7 +9,7 @@ import json
 from contextlib import nullcontext, suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -26,6 +26,7 @@ from rekindle.errors import CorruptionError, RekindleError, UntrustedError
 from rekindle.runtime.log import FORMAT, CommitLog, _apply
 from rekindle.runtime.state import State
 from rekindle.runtime.stored import is_data_path, read_record, refuse_unsound, sound
+from rekindle.runtime.view_definition import ViewDefinition
 from rekindle.shapes import ShapeError
 from rekindle.traces.links import files_within, refuse_links
 from rekindle.traces.opened import OPEN_SEGMENTS
@@ -44,6 +45,32 @@ SEGMENT = {
     "growth": 1,
 }
 PAYLOAD = "AAAA"
+DEFINITIONS: list[dict[str, Any]] = [
+    {"kind": "sql", "query": "SELECT a FROM t"},
+    {"kind": "frame", "plan": "AAAA"},
+    {"kind": "agca", "written": "q[a] = t(a)", "query": "SELECT a FROM t"},
+    {
+        "kind": "datalog",
+        "program": "p(x) :- t(x).",
+        "names": ["p"],
+        "queries": ["SELECT a FROM t"],
+        "output": 0,
+        "limit": 9,
+        "recursive": False,
+    },
+    {
+        "kind": "fixpoint",
+        "plan": "AAAA",
+        "iterated": "·v",
+        "limit": 9,
+        "nested": [["·v.inner", "·v.inner·result", 5, ["·v"]]],
+    },
+    {
+        "kind": "model",
+        "spec": {"label": "a", "features": ["b"], "kind": "linear", "penalty": 0.0},
+        "sums": {"kind": "sql", "query": "SELECT a FROM t"},
+    },
+]
 RECORD: dict[str, Any] = {
     "format": 2,
     "epoch": 3,
@@ -76,6 +103,23 @@ RECORD: dict[str, Any] = {
             "factorisation": None,
             "part_of": None,
         },
+        *(
+            {
+                "kind": "view",
+                "name": f"v{i}",
+                "schema": [["a", "int", True]],
+                "node": "view-v",
+                "definition": definition,
+                "term": "source t (a: int)",
+                "scalars": ["{}"],
+                "spark": "4.3.0",
+                "created": 2,
+                "policy": "first_order",
+                "factorisation": None,
+                "part_of": None,
+            }
+            for i, definition in enumerate(DEFINITIONS)
+        ),
     ],
     "dropped_entries": [],
     "traces": {
@@ -148,7 +192,13 @@ def places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def test_a_good_record_is_read() -> None:
-    assert sorted(read(good_record()).entries) == ["t", "v"]
+    assert sorted(read(good_record()).entries) == ["t", "v", *(f"v{i}" for i in range(6))]
+
+
+def test_every_kind_of_definition_is_among_them() -> None:
+    assert {each["kind"] for each in DEFINITIONS} == {
+        each.kind for each in get_args(ViewDefinition)
+    }
 
 
 def _segment(**other: Any) -> dict[str, Any]:

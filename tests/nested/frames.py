@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import rekindle
-from rekindle.runtime.recursion import Fixpoint
+from rekindle.frontends.fixpoints.fixpoint import Fixpoint
 from tests.nested.programs import (
     After,
     Both,

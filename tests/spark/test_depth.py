@@ -102,6 +102,6 @@ def test_a_stack_that_overflows_is_the_querys_fault(
     def endless(*_: object) -> None:
         endless()
 
-    monkeypatch.setattr("rekindle.runtime.definitions.optimise", endless)
+    monkeypatch.setattr("rekindle.frontends.catalog.optimise", endless)
     with pytest.raises(RekindleError, match="view 'x' is nested too deeply"):
         deep.create_view("x", deep.table("t").select(F.col("v")))

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 import rekindle
 from rekindle.errors import DefinitionError, IterationLimitError, UnsupportedError
+from rekindle.frontends.fixpoints.fixpoint import Fixpoint
 from rekindle.runtime.database import Database
-from rekindle.runtime.recursion import Fixpoint
 from rekindle.spark.step import Placement
 from tests.nested.frames import fixpoint
 from tests.nested.programs import EndlessError, random_program, result

@@ -12,6 +12,7 @@ import rekindle
 from rekindle.calculus.terms import Band, Join, Range, Term
 from rekindle.circuit.nodes import HalfJoin
 from rekindle.errors import RekindleError
+from rekindle.frontends.spark_sql.front_end import SparkSql
 from rekindle.runtime.database import Database
 from rekindle.spark.step import Placement
 from tests.property.oracle import assert_equal
@@ -402,7 +403,7 @@ def test_a_range_inside_a_recursion(db: Database) -> None:
 
 
 def _band(db: Database, condition: str, query: str = "SELECT 1 AS one FROM a JOIN b ON {}") -> Any:
-    _, term = db._definitions.of_sql("v", query.format(condition))
+    ((_, term),) = db._definitions.read(SparkSql(), "v", query.format(condition))
 
     def joins(inner: Term) -> list[Join]:
         found = [inner] if isinstance(inner, Join) else []

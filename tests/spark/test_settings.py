@@ -16,6 +16,7 @@ from rekindle.calculus.schema import Schema
 from rekindle.catalyst.jvm import Catalyst
 from rekindle.catalyst.settings import Settings
 from rekindle.errors import CheckError, CorruptionError, DefinitionError, EvaluationError
+from rekindle.frontends.spark_sql.definition import SqlDefinition
 from rekindle.runtime.database import Database
 from rekindle.runtime.state import ViewEntry, entry_from_json, entry_to_json
 
@@ -140,7 +141,8 @@ def test_the_session_of_the_day_would_give_a_difference(spark: SparkSession, mad
 def test_an_entry_without_settings_is_read() -> None:
     """Databases of early versions do not say."""
     settings = Settings.of({"spark.sql.ansi.enabled": "false"})
-    entry = ViewEntry("v", Schema(()), "n", "q", "t", (), None, "4.3.0", 1, settings=settings)
+    query = SqlDefinition("q")
+    entry = ViewEntry("v", Schema(()), "n", query, "t", (), "4.3.0", 1, settings=settings)
     data = json.loads(json.dumps(entry_to_json(entry)))
     assert entry_from_json(data) == entry
     del data["settings"]

@@ -34,7 +34,8 @@ from rekindle.catalyst.jvm import (
     simple_name,
 )
 from rekindle.frontends.spark_sql.analyse import Leaves, leaf_number, optimise, resolve
-from rekindle.frontends.spark_sql.translate import Shared, Translator, prepared
+from rekindle.frontends.spark_sql.rewriting import rewritten
+from rekindle.frontends.spark_sql.translate import Shared, Translator
 from rekindle.frontends.spark_sql.translated import Translated
 
 MOST_INLINE = 256
@@ -188,7 +189,7 @@ def evaluate_parts(
 def translate_parts(translator: Translator, frame: DataFrame, parts: Sequence[Part]) -> Translated:
     """The term of a divided query; what its parts are is in it once for each part."""
     catalyst = translator.catalyst
-    plans = [prepared(catalyst, optimise(catalyst, frame))]
+    plans = [rewritten(catalyst, optimise(catalyst, frame))]
     widths = {part.leaf: len(part.frame.columns) for part in parts}
     read: dict[int, set[int]] = {number: set() for number in widths}
     kept: dict[int, tuple[int, ...]] = {}
@@ -198,12 +199,12 @@ def translate_parts(translator: Translator, frame: DataFrame, parts: Sequence[Pa
             read[number] |= positions
         kept[part.leaf] = tuple(sorted(read[part.leaf])) or (0,)
         narrowed = _narrowed(catalyst, part, kept[part.leaf])
-        plans.append(prepared(catalyst, optimise(catalyst, narrowed)))
+        plans.append(rewritten(catalyst, optimise(catalyst, narrowed)))
     translator.begin()
     for part, plan in zip(parts, reversed(plans), strict=False):
-        term = translator.translate_prepared(plan).term
+        term = translator.translate_rewritten(plan).term
         translator.shared[part.leaf] = Shared(term, kept[part.leaf])
-    return translator.translate_prepared(plans[0])
+    return translator.translate_rewritten(plans[0])
 
 
 def _narrowed(catalyst: Catalyst, part: Part, kept: Sequence[int]) -> DataFrame:

@@ -46,7 +46,6 @@ from rekindle.catalyst.jvm import (
     position,
     simple_name,
     type_of,
-    with_children_of,
     without_alias,
 )
 from rekindle.catalyst.refusals import unsupported
@@ -57,20 +56,14 @@ from rekindle.catalyst.table_functions import (
     refuse_state,
 )
 from rekindle.catalyst.variants import collected
-from rekindle.errors import ROUNDS, UndeterminedError, UnsupportedError, restless
+from rekindle.errors import UndeterminedError, UnsupportedError
 from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
 from rekindle.frontends.spark_sql.analyse import Leaves, leaf_number
-from rekindle.frontends.spark_sql.collations import without_collations
 from rekindle.frontends.spark_sql.group_maps import cogroup_map, group_map, table_map
 from rekindle.frontends.spark_sql.joins import join
 from rekindle.frontends.spark_sql.ordering import group_limit, limit, window
-from rekindle.frontends.spark_sql.raising import raised
 from rekindle.frontends.spark_sql.recursion import union_loop, union_loop_reference
-from rekindle.frontends.spark_sql.sessions import without_sessions
-from rekindle.frontends.spark_sql.subqueries import (
-    with_joined_subqueries,
-    without_scalar_subqueries,
-)
+from rekindle.frontends.spark_sql.rewriting import rewritten
 from rekindle.frontends.spark_sql.translated import Translated
 
 WORDS = {
@@ -103,11 +96,6 @@ _SCOPES = ("UnionLoop", "WithCTE")
 """What is below these is translated when they have said what its names are."""
 
 
-def prepared(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
-    """An optimised plan as it is translated."""
-    return raised(catalyst, with_joined_subqueries(catalyst, plan))
-
-
 @dataclass(frozen=True, slots=True)
 class Shared:
     """The term that a leaf stands for, and which of the leaf's columns it has."""
@@ -138,14 +126,14 @@ class Translator:
         `recursive` names what the query is to define by recursion, if it is a part of one.
         """
         self.begin(recursive)
-        return self.translate_prepared(prepared(self.catalyst, plan))
+        return self.translate_rewritten(rewritten(self.catalyst, plan))
 
     def begin(self, recursive: Iterable[str] = ()) -> None:
         """Forget the query before."""
         self.definitions, self.loops, self.shared = {}, {}, {}
         self.recursive = frozenset(recursive)
 
-    def translate_prepared(self, plan: JavaObject) -> Translated:
+    def translate_rewritten(self, plan: JavaObject) -> Translated:
         """The term of a part of the query, or of its whole."""
         self._landed, self._walked, self.numbered = {}, {}, set()
         return self.translate(plan)
@@ -180,9 +168,6 @@ class Translator:
     def _translate(self, plan: JavaObject) -> Translated:
         if _is_constant(plan) and plan.deterministic():
             return _constant(self, plan)
-        rewritten = self._rewritten(plan)
-        if rewritten is not plan:
-            return self.translate(rewritten)
         kind = simple_name(plan)
         rule = TRANSLATIONS.get(kind)
         if rule is None and kind not in WORDS and not items(plan.children()):
@@ -190,15 +175,6 @@ class Translator:
         if rule is None:
             raise unsupported(WORDS.get(kind, f"the operator {kind}"), plan)
         return rule(self, plan)
-
-    def _rewritten(self, plan: JavaObject) -> JavaObject:
-        """The plan with no scalar subquery left at its root."""
-        for _ in range(ROUNDS):
-            rewritten = without_scalar_subqueries(self.catalyst, plan)
-            if rewritten is None:
-                return plan
-            plan = rewritten
-        raise restless("a plan", without_scalar_subqueries.__name__)
 
     def scalar(self, expression: JavaObject, inputs: Sequence[JavaObject]) -> Scalar:
         """The scalar of an expression; a plain column is a `Column`, which rewrites can see."""
@@ -298,12 +274,6 @@ def _union(translator: Translator, plan: JavaObject) -> Translated:
 def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     """Groups, then measures, then the result columns computed from both."""
     catalyst = translator.catalyst
-    original = plan
-    plan = without_sessions(catalyst, plan)
-    if plan is original:
-        plan = with_children_of(without_collations(catalyst, plan), original)
-    else:
-        plan = without_collations(catalyst, plan)
     child = translator.translate(child_of(plan))
     groupings = items(plan.groupingExpressions())
     results = items(plan.aggregateExpressions())
@@ -357,15 +327,6 @@ def _aggregate(translator: Translator, plan: JavaObject) -> Translated:
     inputs = tuple(key_attributes) + tuple(call_attributes)
     outputs = tuple((str(r.name()), translator.scalar(c, inputs)) for r, c in columns)
     return Translated(Map(grouped, outputs), tuple(r.toAttribute() for r in results))
-
-
-def _distinct(translator: Translator, plan: JavaObject) -> Translated:
-    """Each row once; Catalyst leaves some where it has taken a correlated subquery apart."""
-    catalyst, child = translator.catalyst, child_of(plan)
-    columns = child.output()
-    rewritten = catalyst.plan("Aggregate")(columns, columns, child, catalyst.none())
-    with_children_of(rewritten, plan)
-    return _aggregate(translator, rewritten)
 
 
 def _generate(translator: Translator, plan: JavaObject) -> Translated:
@@ -499,7 +460,6 @@ TRANSLATIONS: Mapping[str, Callable[[Translator, JavaObject], Translated]] = {
     "Union": _union,
     "Join": join,
     "Aggregate": _aggregate,
-    "Distinct": _distinct,
     "Generate": _generate,
     "ArrowEvalPython": _evaluate,
     "BatchEvalPython": _evaluate,

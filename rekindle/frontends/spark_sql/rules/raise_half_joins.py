@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.calculus.walks import fold, visited
+from rekindle.calculus.walks import visited
 from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
@@ -23,6 +23,7 @@ from rekindle.catalyst.jvm import (
     option,
     simple_name,
 )
+from rekindle.catalyst.rules import apply_everywhere
 
 _INNER = ("Inner", "Cross")
 _HALF = ("LeftSemi", "LeftAnti")
@@ -34,19 +35,13 @@ _HARMLESS = (
 _PRUNING = "org.apache.spark.sql.catalyst.optimizer.ColumnPruning"
 
 
-def raised(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+def raise_half_joins(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     """An equal plan in which such joins stand above the inner joins that they stood under."""
-    found = _raised(catalyst, plan)
+    found = apply_everywhere(_at_root, catalyst, plan)
     return plan if found is plan else catalyst.module(_PRUNING).apply(found)
 
 
-def _raised(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
-    return fold(plan, children_of, lambda node, below: _raised_over(catalyst, node, below))
-
-
-def _raised_over(catalyst: Catalyst, plan: JavaObject, below: Sequence[JavaObject]) -> JavaObject:
-    if any(new is not old for new, old in zip(below, children_of(plan), strict=True)):
-        plan = plan.withNewChildren(catalyst.seq(below))
+def _at_root(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     condition = option(plan.condition()) if _is_join(plan, _INNER) else None
     if condition is None or not _is_harmless(condition):
         return plan

@@ -2,59 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, NullType, NumericType, StructType
 
-from rekindle.calculus.terms import Term
-from rekindle.catalyst.types import struct_of
+from rekindle.calculus.terms import Fix
 from rekindle.errors import RekindleError, StatementError, unknown_name
+from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.datalog.definition import DatalogDefinition
 from rekindle.frontends.datalog.parse import Atom, Place, Rule, parse_program
 from rekindle.frontends.datalog.program import Relation, Stratum, strata
 from rekindle.frontends.datalog.queries import column_names, query_of, query_of_rule
-from rekindle.runtime.definitions import Definitions
-from rekindle.runtime.recursion import Loop
-from rekindle.runtime.state import ViewEntry
+from rekindle.frontends.definition import Definition
+from rekindle.frontends.iteration import Rows, fixed_point
+from rekindle.frontends.protocol import Defined, FrontEnd
+from rekindle.frontends.spark_sql.analyse import resolve
+from rekindle.frontends.spark_sql.front_end import define_query, recompute_query
 
 _ROUNDS = 5
 """How often types may widen through a recursion before they are said not to agree."""
 
-Found = list[tuple[ViewEntry, Term]]
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Rules as text, and how many iterations a recursion of theirs may take."""
+
+    text: str
+    limit: int
 
 
-class Datalog:
-    """Reads one program over tables and views of the given columns."""
+class Datalog(FrontEnd[Program, DatalogDefinition]):
+    """Views that are the relations of a program."""
 
-    def __init__(
-        self,
-        definitions: Definitions,
-        columns: Mapping[str, Sequence[str]],
-        is_function: Callable[[str], bool],
-    ) -> None:
-        self._definitions = definitions
-        self._columns = {name.lower(): names for name, names in columns.items()}
-        self._is_function = is_function
+    takes: ClassVar[type] = Program
+    keeps: ClassVar[type[Definition]] = DatalogDefinition
 
-    def read(self, text: str, limit: int) -> Found:
-        """The views that a program defines, each after those that it reads."""
-        rules = parse_program(text, self._is_relation)
+    def define(self, name: str, given: Program, catalog: Catalog) -> Sequence[Defined]:
+        return _Reading(given, catalog).read()
+
+    def define_again(self, name: str, definition: DatalogDefinition, catalog: Catalog) -> Defined:
+        if definition.is_recursive:
+            return super().define_again(name, definition, catalog)
+        return define_query(name, definition, definition.query, catalog)
+
+    def recompute(
+        self, name: str, definition: DatalogDefinition, catalog: Catalog, contents: Contents
+    ) -> DataFrame:
+        if definition.is_recursive:
+            return _recomputed(definition, catalog, contents)
+        return recompute_query(definition.query, catalog, contents)
+
+
+def _recomputed(definition: DatalogDefinition, catalog: Catalog, contents: Contents) -> DataFrame:
+    """The recursion evaluated by Spark, one query after another."""
+    spark, leaves = catalog.catalyst.spark, catalog.leaves
+    schemas = {name: leaves.schema(name) for name in definition.names}
+
+    def evaluate(query: str, frames: Mapping[str, DataFrame]) -> DataFrame:
+        plan = catalog.parse(query)
+        scope = catalog.scope_of_rows(
+            plan, lambda name: frames[name] if name in frames else contents(name)
+        )
+        return resolve(catalog.catalyst, plan, scope, leaves.plans)
+
+    def step(values: Rows) -> Rows:
+        frames = {name: spark.createDataFrame(rows, schemas[name]) for name, rows in values.items()}
+        queries = zip(definition.names, definition.bodies, strict=True)
+        return {name: evaluate(query, frames).toArrow() for name, query in queries}
+
+    empty = {name: spark.createDataFrame([], schema).toArrow() for name, schema in schemas.items()}
+    found = fixed_point(empty, definition.limit, step)
+    output = definition.names[definition.output]
+    return spark.createDataFrame(found[output], schemas[output])
+
+
+class _Reading:
+    """Reads one program over the tables and views of a catalog."""
+
+    def __init__(self, program: Program, catalog: Catalog) -> None:
+        self._program = program
+        self._catalog = catalog
+        self._columns = {name.lower(): names for name, names in catalog.columns.items()}
+
+    def read(self) -> list[Defined]:
+        """The views that the program defines, each after those that it reads."""
+        rules = parse_program(self._program.text, self._is_relation)
         if not rules:
             raise StatementError("the program has no rules", hint="write head(x) :- body(x).")
-        found: Found = []
+        found: list[Defined] = []
         with ExitStack() as stack:
             for stratum in strata(rules):
                 for relation in stratum.relations:
                     self._add(relation)
                 with _at(stratum.relations[0].rules[0].place):
-                    made = self._define(stratum, limit)
-                known = {entry.name: struct_of(entry.schema) for entry, _ in made}
-                stack.enter_context(self._definitions.assumed(known))
+                    made = self._define(stratum)
+                known = {view.name: view.columns for view in made}
+                stack.enter_context(self._catalog.assumed(known))
                 found += made
         return found
 
     def _is_relation(self, name: str) -> bool:
-        return name.lower() in self._columns or not self._is_function(name)
+        return name.lower() in self._columns or not self._catalog.has_function(name)
 
     def _add(self, relation: Relation) -> None:
         if relation.name.lower() in self._columns:
@@ -70,16 +122,29 @@ class Datalog:
             raise place.error(error.message, error.hint or error.detail)
         return found
 
-    def _define(self, stratum: Stratum, limit: int) -> Found:
+    def _define(self, stratum: Stratum) -> list[Defined]:
         names = tuple(relation.name for relation in stratum.relations)
         if not stratum.is_recursive:
             self._agreed(stratum.relations[0], {})
         queries = tuple(query_of(relation, self._columns_of) for relation in stratum.relations)
+        text, limit = self._program.text, self._program.limit
         if not stratum.is_recursive:
-            return [self._definitions.of_sql(names[0], queries[0])]
+            definition = DatalogDefinition(text, names, queries, 0, limit, recursive=False)
+            return [define_query(names[0], definition, queries[0], self._catalog)]
         schemas = self._schemas(stratum, queries)
-        loops = [Loop(names, queries, i, limit) for i in range(len(names))]
-        return self._definitions.of_loops(loops, schemas)
+        with self._catalog.assumed(schemas):
+            frames = [self._catalog.resolve(query) for query in queries]
+            bodies = tuple(self._catalog.translate(frame, names) for frame in frames)
+        return [
+            Defined(
+                name,
+                DatalogDefinition(text, names, queries, i, limit, recursive=True),
+                Fix(names, bodies, output=i, limit=limit),
+                frame.schema,
+                self._catalog.catalyst.settings(),
+            )
+            for i, (name, frame) in enumerate(zip(names, frames, strict=True))
+        ]
 
     def _schemas(self, stratum: Stratum, queries: Sequence[str]) -> dict[str, StructType]:
         """The columns of relations that need each other, from the rules that need none of them.
@@ -89,7 +154,7 @@ class Datalog:
         found = self._first_schemas(stratum)
         names = [relation.name for relation in stratum.relations]
         for _ in range(_ROUNDS):
-            given = [self._definitions.schema_of(query, found) for query in queries]
+            given = [self._catalog.schema_of(query, found) for query in queries]
             after = dict(zip(names, given, strict=True))
             if _types(after) == _types(found):
                 for relation in stratum.relations:
@@ -127,7 +192,7 @@ class Datalog:
             for relation, part in ready:
                 self._agreed(part, found, column_names(relation))
                 query = query_of(part, self._columns_of, column_names(relation))
-                found[relation.name] = self._definitions.schema_of(query, found)
+                found[relation.name] = self._catalog.schema_of(query, found)
                 waiting.remove(relation)
         return found
 
@@ -145,7 +210,7 @@ class Datalog:
         for rule in relation.rules:
             with _at(rule.place):
                 query = query_of_rule(rule, self._columns_of, names)
-                types = [f.dataType for f in self._definitions.schema_of(query, assumed).fields]
+                types = [f.dataType for f in self._catalog.schema_of(query, assumed).fields]
             first = first or [(rule, type_) for type_ in types]
             for i, (type_, (other, known)) in enumerate(zip(types, first, strict=True)):
                 if isinstance(known, NullType):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.calculus.walks import fold, visited
+from rekindle.calculus.walks import visited
 from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
@@ -20,6 +20,7 @@ from rekindle.catalyst.jvm import (
     without_alias,
 )
 from rekindle.catalyst.refusals import unsupported
+from rekindle.catalyst.rules import apply_everywhere
 
 _PLANS = "org.apache.spark.sql.catalyst.plans"
 
@@ -32,37 +33,33 @@ _RULES = (
 only the rows and columns that a comparison with it is about."""
 
 
-def with_joined_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
-    """An equal plan with the scalar subqueries of all its nodes as joins, optimised as such."""
-    if not items(plan.subqueriesAll()):
+def join_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    """An equal plan with the scalar subqueries of all its nodes as joins, optimised as such.
+
+    Those inside of subqueries are joined in another round.
+    """
+    if plan.subqueriesAll().isEmpty():
         return plan
-    plan = _joined(catalyst, plan)
+    joined = apply_everywhere(_at_root, catalyst, plan)
+    if joined is plan:
+        return plan
     for rule in _RULES:
-        plan = catalyst.module(rule).apply(plan)
-    return plan
+        joined = catalyst.module(rule).apply(joined)
+    return joined
 
 
-def _joined(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
-    def joined(node: JavaObject, below: tuple[JavaObject, ...]) -> JavaObject:
-        if any(new is not old for new, old in zip(below, children_of(node), strict=True)):
-            node = node.withNewChildren(catalyst.seq(below))
-        return without_scalar_subqueries(catalyst, node) or node
-
-    return fold(plan, children_of, joined)
-
-
-def without_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObject | None:
-    """An equal plan whose root has no scalar subquery in its expressions; None if it has none."""
+def _at_root(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    """An equal plan whose root has no scalar subquery in its expressions."""
     if plan.subqueries().isEmpty():
-        return None
+        return plan
     kind = simple_name(plan)
     found: list[JavaObject] = []
     for expression in items(plan.expressions()):
         _collect(expression, found)
     if not found:
-        return None
+        return plan
     if kind == "Aggregate" and (above := _with_results_above(catalyst, plan)) is not None:
-        return _joined(catalyst, above)
+        return apply_everywhere(_at_root, catalyst, above)
     if kind == "Join":
         left, replaced = _beside(catalyst, plan.left(), found)
         condition = catalyst.some(_replace(catalyst, plan.condition().get(), replaced))
@@ -86,7 +83,7 @@ def without_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObjec
                 for expressions in (plan.groupingExpressions(), plan.aggregateExpressions())
             )
             return catalyst.plan("Aggregate")(groups, results, child, plan.hint())
-    return None
+    return plan
 
 
 def _with_results_above(catalyst: Catalyst, plan: JavaObject) -> JavaObject | None:

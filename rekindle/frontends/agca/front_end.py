@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
+
+from pyspark.sql import DataFrame
 
 from rekindle.errors import DefinitionError
 from rekindle.frontends.agca.ast import Atom, Query, within
+from rekindle.frontends.agca.definition import AgcaDefinition
 from rekindle.frontends.agca.parse import parse_query
 from rekindle.frontends.agca.sql_text import query_to_sql
+from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.definition import Definition
+from rekindle.frontends.protocol import Defined, FrontEnd
+from rekindle.frontends.spark_sql.front_end import define_query, recompute_query
 from rekindle.names import quoted
 
 VALUE = "value"
@@ -28,6 +36,26 @@ class Agca:
 def agca(text: str) -> Agca:
     """The definition of a view by a query such as `q[c] = Sum(p, Orders(o, c) * Lines(o, p))`."""
     return Agca(text)
+
+
+class RingQueries(FrontEnd[Agca, AgcaDefinition]):
+    """Views that are defined by a query of the calculus."""
+
+    takes: ClassVar[type] = Agca
+    keeps: ClassVar[type[Definition]] = AgcaDefinition
+    given_as: ClassVar[str] = "rekindle.agca(...)"
+
+    def define(self, name: str, given: Agca, catalog: Catalog) -> Sequence[Defined]:
+        query = sql_of(given, catalog.columns)
+        return [define_query(name, AgcaDefinition(given.text, query), query, catalog)]
+
+    def define_again(self, name: str, definition: AgcaDefinition, catalog: Catalog) -> Defined:
+        return define_query(name, definition, definition.query, catalog)
+
+    def recompute(
+        self, name: str, definition: AgcaDefinition, catalog: Catalog, contents: Contents
+    ) -> DataFrame:
+        return recompute_query(definition.query, catalog, contents)
 
 
 def sql_of(definition: Agca, columns: Mapping[str, Sequence[str]]) -> str:

@@ -12,13 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, items, simple_name
+from rekindle.catalyst.rules import apply_everywhere
 
 _MARK = "spark.sessionWindow"
 _EARLIER = "RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '0.000001' SECOND PRECEDING"
 
 
-def without_sessions(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
-    """The aggregate, over rows in which the sessions stand already."""
+def compute_sessions(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    """An equal plan whose aggregates are over rows in which the sessions stand already."""
+    return apply_everywhere(_at_root, catalyst, plan)
+
+
+def _at_root(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    if simple_name(plan) != "Aggregate":
+        return plan
     groupings = items(plan.groupingExpressions())
     marked = [g for g in groupings if _is_session(g)]
     if not marked:

@@ -20,14 +20,22 @@ from rekindle.catalyst.jvm import (
     items,
     option,
     simple_name,
+    with_children_of,
 )
+from rekindle.catalyst.rules import apply_everywhere
 
 _AGGREGATES = "org.apache.spark.sql.catalyst.expressions.aggregate"
 _BY = {"Min": "MinBy", "Max": "MaxBy"}
 
 
-def without_collations(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
-    """An equal aggregate that groups, counts and compares by collation keys."""
+def group_by_collation_keys(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    """An equal plan whose aggregates group, count and compare by collation keys."""
+    return apply_everywhere(_at_root, catalyst, plan)
+
+
+def _at_root(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+    if simple_name(plan) != "Aggregate":
+        return plan
     groupings = items(plan.groupingExpressions())
     results = items(plan.aggregateExpressions())
     collated = [g for g in groupings if is_collated(g.dataType())]
@@ -35,9 +43,10 @@ def without_collations(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     if not collated and all(new is old for new, old in zip(changed, results, strict=True)):
         return plan
     keys = [catalyst.collation_key(_bare(grouping)) for grouping in groupings]
-    return catalyst.plan("Aggregate")(
+    keyed = catalyst.plan("Aggregate")(
         catalyst.seq(keys), catalyst.seq(changed), plan.child(), plan.hint()
     )
+    return with_children_of(keyed, plan)
 
 
 def _result(catalyst: Catalyst, result: JavaObject, collated: Sequence[JavaObject]) -> JavaObject:

@@ -1,0 +1,40 @@
+"""DataFrames: what a user builds from `db.table(...)` is translated as SQL is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pyspark.sql import DataFrame
+
+from rekindle.catalyst.jvm import settings_of
+from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.dataframes.definition import FrameDefinition
+from rekindle.frontends.dataframes.plans import filled, marked, stored_plans
+from rekindle.frontends.definition import Definition
+from rekindle.frontends.protocol import Defined, FrontEnd
+
+
+class DataFrames(FrontEnd[DataFrame, FrameDefinition]):
+    """Views that are defined by a DataFrame."""
+
+    takes: ClassVar[type] = DataFrame
+    keeps: ClassVar[type[Definition]] = FrameDefinition
+    given_as: ClassVar[str] = "a DataFrame built from db.table(...)"
+
+    def define(self, name: str, given: DataFrame, catalog: Catalog) -> Sequence[Defined]:
+        term = catalog.translate(given)
+        definition = frame_definition(name, given, catalog)
+        return [Defined(name, definition, term, given.schema, settings_of(given))]
+
+    def recompute(
+        self, name: str, definition: FrameDefinition, catalog: Catalog, contents: Contents
+    ) -> DataFrame:
+        (plan,) = catalog.stored_plans(name, definition.plan, 1)
+        return filled(catalog.catalyst, plan, contents)
+
+
+def frame_definition(name: str, frame: DataFrame, catalog: Catalog) -> FrameDefinition:
+    """What is kept of a DataFrame."""
+    plan = marked(catalog.catalyst, catalog.leaves, frame)
+    return FrameDefinition(stored_plans(catalog.catalyst, name, [plan]))

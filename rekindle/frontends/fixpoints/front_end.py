@@ -1,0 +1,43 @@
+"""`rekindle.fixpoint`: views that are defined by iteration of a function of DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pyspark.sql import DataFrame
+
+from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.dataframes.plans import stored_plans
+from rekindle.frontends.definition import Definition
+from rekindle.frontends.fixpoints.definition import FixpointDefinition
+from rekindle.frontends.fixpoints.fixpoint import Fixpoint
+from rekindle.frontends.fixpoints.reading import Reading
+from rekindle.frontends.fixpoints.recomputing import Recomputation
+from rekindle.frontends.protocol import Defined, FrontEnd
+
+
+class Fixpoints(FrontEnd[Fixpoint, FixpointDefinition]):
+    """Views that are defined by iteration."""
+
+    takes: ClassVar[type] = Fixpoint
+    keeps: ClassVar[type[Definition]] = FixpointDefinition
+    given_as: ClassVar[str] = "rekindle.fixpoint(...)"
+
+    def define(self, name: str, given: Fixpoint, catalog: Catalog) -> Sequence[Defined]:
+        with catalog.assuming() as assume:
+            reading = Reading(name, catalog, assume)
+            term = reading.read(given)
+            plan = stored_plans(catalog.catalyst, name, reading.plans)
+        definition = FixpointDefinition(
+            plan, reading.iterated, given.iterations, tuple(reading.nested)
+        )
+        settings = catalog.catalyst.settings()
+        return [Defined(name, definition, term, given.initial.schema, settings)]
+
+    def recompute(
+        self, name: str, definition: FixpointDefinition, catalog: Catalog, contents: Contents
+    ) -> DataFrame:
+        count = 2 + 2 * len(definition.nested)
+        plans = catalog.stored_plans(name, definition.plan, count)
+        return Recomputation.rows_of(catalog.catalyst, contents, definition, plans)
