@@ -11,6 +11,8 @@ BENCHES := flatness overhead recompute load views shares factorised matrix fivm 
 REKINDLE_FUZZ_EXAMPLES ?= 60
 export REKINDLE_FUZZ_EXAMPLES
 
+QUICK := not fuzz and not torture and not slow and (not spark or smoke)
+
 stage = @printf '\n== %s\n' "$(1)"
 
 .PHONY: help venv demo quick test lint format types imports pytest fuzz torture external bench examples docs-test clean
@@ -31,9 +33,7 @@ quick: venv ## under three minutes: lint, types, tests without Spark and a few w
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory types
 	@$(MAKE) --no-print-directory imports
-	@$(MAKE) --no-print-directory pytest \
-	    ARGS='-m "not fuzz and not torture and not slow and (not spark or smoke)" \
-	        --hypothesis-profile=quick $(ARGS)'
+	@$(MAKE) --no-print-directory pytest ARGS='-m "$(QUICK)" --hypothesis-profile=quick $(ARGS)'
 
 # Stages run in this order and stop at the first failure, also under `make -j`.
 test: venv ## everything CI checks: lint, types, imports, tests
