@@ -11,9 +11,11 @@ BENCHES := flatness overhead recompute load views shares factorised matrix fivm 
 REKINDLE_FUZZ_EXAMPLES ?= 60
 export REKINDLE_FUZZ_EXAMPLES
 
+QUICK := not fuzz and not torture and not slow and (not spark or smoke)
+
 stage = @printf '\n== %s\n' "$(1)"
 
-.PHONY: help venv demo test lint format types imports pytest fuzz torture external bench examples docs-test clean
+.PHONY: help venv demo quick test lint format types imports pytest fuzz torture external bench examples docs-test clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' \
@@ -24,6 +26,14 @@ venv: ## create or refresh .venv and check for Java
 
 demo: venv ## a guided tour on generated data
 	@$(BIN)/rekindle demo
+
+# What starts Spark has the mark `spark`, and the few that stand for it here `smoke`: both are given in
+# tests/conftest.py.
+quick: venv ## under three minutes: lint, types, tests without Spark and a few with it
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory types
+	@$(MAKE) --no-print-directory imports
+	@$(MAKE) --no-print-directory pytest ARGS='-m "$(QUICK)" --hypothesis-profile=quick $(ARGS)'
 
 # Stages run in this order and stop at the first failure, also under `make -j`.
 test: venv ## everything CI checks: lint, types, imports, tests
@@ -48,10 +58,11 @@ imports: venv ## import-linter: the order of the packages
 	$(call stage,imports (import-linter))
 	@$(BIN)/lint-imports --no-logo --no-cache
 
-# Two processes, each with a Spark session of its own: most tests wait for one thread of it.
+# Two processes, each with a Spark session of its own: most tests wait for one thread of it. Each
+# begins with one half of the files, and takes over from the other what is left at the end.
 pytest: venv ## unit tests and doctests; ARGS='-k name' narrows
 	$(call stage,tests (pytest))
-	@$(VENV_PYTHON) -m pytest -q -n 2 --dist loadfile $(ARGS)
+	@$(VENV_PYTHON) -m pytest -q -n 2 --dist worksteal $(ARGS)
 
 SUITES := tpch tpcds nexmark sqllogictest pg_ivm openivm feldera souffle ddlog
 # Thousands of small plans, each run a few times: compiling them well would not pay.
@@ -63,6 +74,8 @@ external: venv ## suites that other people wrote, in full; writes docs/external/
 # Fails too when a declared kind of node, way to follow a change or feature never occurred.
 fuzz: venv ## long property tests and a table of what they covered; REKINDLE_FUZZ_EXAMPLES=60
 	$(call stage,fuzz (REKINDLE_FUZZ_EXAMPLES=$(REKINDLE_FUZZ_EXAMPLES)))
+	@$(VENV_PYTHON) -m pytest -q -n 2 --dist worksteal --timeout=0 --hypothesis-profile=thorough \
+	    -m 'not fuzz and not torture and not slow and not spark' tests
 	@$(VENV_PYTHON) -m pytest -q -m fuzz --timeout=0 tests $(ARGS)
 
 # What has passed is noted under build/torture: a run goes on from where the last one stopped.

@@ -1,7 +1,12 @@
-"""What tests that need Spark share: one session for each process, started by the first of them."""
+"""What tests that need Spark share: one session for each process, started by the first of them.
+
+A test that asks for that session, or is in a file that starts one of its own, has the mark `spark`;
+a few of them, `SMOKE`, stand for all in `make quick`.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +19,45 @@ if TYPE_CHECKING:
 
     from rekindle.runtime.database import Database
 
+EXAMPLES = {"quick": 12, "rekindle": 60, "thorough": sys.maxsize}
+"""The most random examples that a law is tried on, by the profile of Hypothesis: in `make quick`,
+in `make test`, and in `make fuzz`, which tries as many as the law asks for."""
 
 # A shared machine may take any time over an example.
-settings.register_profile("rekindle", deadline=None)
+for _profile in EXAMPLES:
+    settings.register_profile(_profile, deadline=None)
 settings.load_profile("rekindle")
+
+
+SMOKE = (
+    "tests/property/test_negative_controls.py::test_the_scenario_passes",
+    "tests/spark/test_check.py::test_a_planted_bug_is_caught",
+    "tests/spark/test_higher_order.py::test_the_triggers_are_found_again",
+    "tests/spark/test_primary_keys.py::test_keys_that_only_look_alike_are_two",
+    "tests/spark/test_views.py::test_a_filter_guards_what_comes_after",
+    "tests/spark/test_views.py::test_null_keys_group_together_and_join_nothing",
+    "tests/spark/test_views.py::test_views_over_views_follow",
+)
+"""The tests with Spark of `make quick`: beginnings of their names."""
+
+SESSIONS_OF_THEIR_OWN = (
+    "tests/cli/test_prompt.py",
+    "tests/cli/test_sql.py",
+    "tests/recovery/test_two_writers.py",
+    "tests/spark/test_session.py",
+)
+"""What starts Spark without asking for the session here."""
+
+JVM = (
+    # Many plans, each run a few times: compiling them well would not pay.
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    # Next to nothing outlives its test: a large nursery, and none of the collections of everything
+    # that a heap would see on its way from small to large.
+    "-Xms2g",
+    "-Xmn1200m",
+    "-XX:MetaspaceSize=512m",
+)
 
 
 @pytest.fixture(scope="session")
@@ -32,14 +72,51 @@ def spark() -> Iterator[SparkSession]:
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
             "spark.driver.memory": "2g",
-            # Many plans, each run a few times: compiling them well would not pay.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": " ".join(JVM),
             "spark.ui.enabled": "false",
+            # Nobody looks at what has run: no plan is described at length, and few are kept.
+            "spark.sql.ui.explainMode": "simple",
+            "spark.sql.ui.retainedExecutions": "10",
+            "spark.ui.retainedJobs": "10",
+            "spark.ui.retainedStages": "10",
+            "spark.ui.retainedTasks": "100",
             "spark.sql.timeType.enabled": "true",
+            # Every stage of a query would be a job of its own, planned anew; see `adaptive`.
+            "spark.sql.adaptive.enabled": "false",
         }
     )
     yield session
     session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts Spark, and what of it `make quick` runs."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or item.nodeid.startswith(
+            SESSIONS_OF_THEIR_OWN
+        ):
+            item.add_marker("spark")
+        if item.nodeid.startswith(SMOKE):
+            item.add_marker("smoke")
+        _limit_examples(item)
+
+
+def _limit_examples(item: pytest.Item) -> None:
+    law = getattr(item, "obj", None)
+    wanted = getattr(law, "_hypothesis_internal_use_settings", None)
+    # Hypothesis refuses to decorate a law twice: what it was given is replaced where it looks.
+    if isinstance(wanted, settings):
+        most = EXAMPLES.get(settings.get_current_profile_name(), sys.maxsize)
+        limited = settings(wanted, max_examples=min(wanted.max_examples, most))
+        law._hypothesis_internal_use_settings = limited  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def adaptive(spark: SparkSession) -> Iterator[None]:
+    """Spark plans a query again after each of its stages, as a user's session does."""
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    yield
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
 
 
 @pytest.fixture

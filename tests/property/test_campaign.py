@@ -31,6 +31,8 @@ from tests.property.policies import POLICIES, policy_views
 from tests.property.relations import Drawing
 from tests.property.schemas import TableSpec
 
+pytestmark = pytest.mark.usefixtures("adaptive")
+
 Aim = tuple[str, str]
 """A feature of queries that an example shall have: its title and its name."""
 ATTEMPTS = 3

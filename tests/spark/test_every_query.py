@@ -18,6 +18,8 @@ from rekindle.runtime.database import Database
 from tests.property.oracle import without_zeros
 from tests.spark.helpers import collected, weighted
 
+pytestmark = pytest.mark.usefixtures("adaptive")
+
 QUERIES = {
     "left join": "select t.k,a,c from t left join u on t.k=u.k",
     "left join with a condition": "select t.k,a,c from t left join u on t.k=u.k and a<c",

@@ -117,7 +117,7 @@ def test_hashes_of_rows_are_sparks(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("type_", ["string", "double", "decimal(18,3)", "decimal(38,4)", "boolean"])
-def test_a_slice_is_hashed_as_its_rows(type_: str) -> None:
+def test_a_slice_is_hashed_as_its_rows(spark: SparkSession, type_: str) -> None:
     column = _column(type_, 0.2)
     whole = row_hashes([column], SEEDS, ROWS)[0].to_pylist()
     part = row_hashes([column.slice(17, 100)], SEEDS, 100)[0].to_pylist()

@@ -23,7 +23,8 @@ import sys
 from pyspark.sql import SparkSession
 spark = (
     SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    .config("spark.driver.memory", "1g").getOrCreate()
+    .config("spark.driver.memory", "1g").config("spark.sql.shuffle.partitions", "1")
+    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1").getOrCreate()
 )
 import rekindle
 with rekindle.connect(sys.argv[1], spark=spark) as db:
