@@ -90,10 +90,18 @@ def build(db: Database) -> None:
     for name, (policy, query) in POLICIES.items():
         db.sql(f"CREATE MATERIALIZED VIEW {name} OPTIONS (policy = '{policy}') AS {query}")
     db.sql(
+        "CREATE MATERIALIZED VIEW bits AS SELECT shop, bit_or(n) AS o, bit_xor(n) AS x, "
+        "mode(n, true) AS m FROM sales GROUP BY shop"
+    )
+    db.sql(
         "CREATE MATERIALIZED VIEW listed OPTIONS (representation = 'factorised') AS "
         "SELECT s.shop, i.name, i.id FROM sales s JOIN items i ON s.item = i.id"
     )
     db.datalog("path(x, y) :- edges(x, y).  path(x, z) :- path(x, y), edges(y, z).")
+    db.datalog(
+        "even(x) :- edges(x, y), x < 2.  odd(y) :- even(x), edges(x, y).  "
+        "even(y) :- odd(x), edges(x, y)."
+    )
     edges = db.table("edges")
     db.create_view(
         "reached",
@@ -123,6 +131,7 @@ def step(db: Database, number: int) -> None:
     """One transaction on all tables: new rows, and changes of what the one before brought."""
     first = 10 * number
     with db.transaction() as tx:
+        tx.once("steps", number)
         tx.insert(
             "items",
             [(first + i, f"item {first + i}", Decimal(first + i) / 2, i / 3) for i in range(6)],
