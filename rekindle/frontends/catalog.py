@@ -20,7 +20,7 @@ from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolv
 from rekindle.frontends.spark_sql.stored_queries import refuse_code
 from rekindle.frontends.spark_sql.translate import Translator
 
-Contents = Callable[[str], DataFrame]
+ContentsOf = Callable[[str], DataFrame]
 """The rows of a table or view by its name."""
 StoredPlans = Callable[[str, str, int], list[JavaObject]]
 """The plans that a text in the definition of a view stands for: the view's name, the text, and how
@@ -86,7 +86,7 @@ class Catalog:
         known = self.leaves.plans
         return {mention: known[mention] for mention in mentioned(plan, known)}
 
-    def scope_of_rows(self, plan: JavaObject, contents: Contents) -> dict[str, JavaObject]:
+    def scope_of_rows(self, plan: JavaObject, contents: ContentsOf) -> dict[str, JavaObject]:
         """The same with the rows that they hold."""
         names = mentioned(plan, self.leaves.plans)
         return {name: contents(name)._jdf.queryExecution().analyzed() for name in names}

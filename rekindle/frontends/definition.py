@@ -46,7 +46,7 @@ class Definition(ABC):
         return False
 
     @abstractmethod
-    def text(self, view: View) -> str:
+    def text(self, view: ViewFacts) -> str:
         """The text that makes the view again, or else one that says what it is."""
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Definition(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ViewFacts:
     """What the text of a definition names beside the definition."""
 
     name: str

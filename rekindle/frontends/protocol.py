@@ -21,7 +21,7 @@ from rekindle.calculus.terms import Term
 from rekindle.catalyst.settings import Settings
 from rekindle.catalyst.types import check_storable, schema_of
 from rekindle.errors import DefinitionError
-from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.definition import Definition
 from rekindle.names import RESERVED
 
@@ -82,7 +82,7 @@ class FrontEnd(ABC, Generic[G, D]):
 
     @abstractmethod
     def recompute(
-        self, name: str, definition: D, catalog: Catalog, contents: Contents
+        self, name: str, definition: D, catalog: Catalog, contents: ContentsOf
     ) -> DataFrame:
         """The rows of a view from scratch, by Spark, over what the tables hold."""
 

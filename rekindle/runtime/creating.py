@@ -16,10 +16,11 @@ from rekindle.frontends.fixpoints.fixpoint import Fixpoint
 from rekindle.frontends.protocol import FrontEnd
 from rekindle.frontends.spark_sql.depth import not_too_deep
 from rekindle.incremental.policies.choice import Policy
-from rekindle.runtime.arguments import optional_text, text
+from rekindle.runtime.arguments import one_of, optional_text, text
 from rekindle.runtime.choosing import Choosing
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine, Incremental
+from rekindle.runtime.factorised import is_factorised
 from rekindle.runtime.feeding import Feeding
 from rekindle.runtime.front_ends import front_end_for
 from rekindle.runtime.model_definition import ModelDefinition
@@ -48,6 +49,19 @@ class Wanted:
             "representation": "factorised" if self.factorised else None,
         }
         return {name: word for name, word in given.items() if word is not None}
+
+
+def wanted(
+    incremental: str, policy: str | None, representation: str, comment: str | None
+) -> Wanted:
+    """How a user asks for a view to be kept, checked as far as it goes without the definition."""
+    words = [each.value for each in Incremental]
+    return Wanted(
+        Incremental(one_of("value of incremental", incremental, words)),
+        policy,
+        is_factorised(representation),
+        optional_text("a comment", comment),
+    )
 
 
 @dataclass(frozen=True, slots=True)

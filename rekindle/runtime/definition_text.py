@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.frontends.definition import View
+from rekindle.frontends.definition import ViewFacts
 from rekindle.names import sql_name, sql_text
 from rekindle.runtime.engine import table_node
 from rekindle.runtime.lengths import declared_type
@@ -22,7 +22,7 @@ def definition_text(entry: Entry, sources: Sequence[str]) -> str:
         case TableEntry():
             return _table(entry)
         case ViewEntry():
-            return entry.definition.text(View(entry.name, entry.said, sources))
+            return entry.definition.text(ViewFacts(entry.name, entry.said, sources))
 
 
 def _table(entry: TableEntry) -> str:

@@ -28,7 +28,7 @@ from rekindle.errors import (
     UnsupportedError,
     UntrustedError,
 )
-from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.front_end import without_ties
@@ -269,7 +269,7 @@ class Definitions:
 
     # ---- from scratch ----------------------------------------------------------------------
 
-    def recomputation(self, entry: ViewEntry, contents: Contents) -> DataFrame:
+    def recomputation(self, entry: ViewEntry, contents: ContentsOf) -> DataFrame:
         """The view's definition over the tables' contents, for Spark to run from scratch."""
         front_end = front_end_of(entry.definition)
         with self._on_behalf_of(entry):

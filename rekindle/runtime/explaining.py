@@ -10,13 +10,33 @@ from rekindle.errors import UntrustedError
 from rekindle.incremental.pipeline import trace_steps
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.choosing import Choosing, described
+from rekindle.runtime.connection import Connection
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine
 from rekindle.runtime.model_definition import ModelDefinition
+from rekindle.runtime.reading import DataReader
 from rekindle.runtime.state import Entry, ViewEntry
 
 
-def explained(
+def explain_entry(connection: Connection, reading: DataReader, name: str) -> Explanation:
+    """How a table or view is kept, or why it is not followed."""
+    engine = connection.refreshed()
+    with engine.turn:
+        entry = engine.state.entry(name)
+        if isinstance(entry, ViewEntry) and entry.factorisation is not None:
+            root = explain_entry(connection, reading, entry.factorisation.roots[0].view)
+            kept = reading.factorised(name).tree(sizes=True)
+            return replace(root, title=f"view {entry.name}", derivation=(), kept=kept)
+        if entry.name in engine.untrusted.reasons:
+            reason = engine.untrusted.reasons[entry.name]
+            return Explanation(f"view {entry.name} (untrusted)", (), untrusted=reason)
+        if entry.name in engine.stale.reasons:
+            reason = engine.stale.reasons[entry.name]
+            return Explanation(f"view {entry.name} (stale)", (), stale=reason)
+        return _explained(engine, entry, connection.definitions, connection.creating.choosing)
+
+
+def _explained(
     engine: Engine, entry: Entry, definitions: Definitions, choosing: Choosing
 ) -> Explanation:
     """How an entry with a node of its own is kept."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
 from rekindle.frontends.dataframes.definition import FrameDefinition
-from rekindle.frontends.definition import Definition, View
+from rekindle.frontends.definition import Definition, ViewFacts
 from rekindle.frontends.spark_sql.definition import SqlDefinition
 from rekindle.runtime.models import KINDS, ModelSpec
 from rekindle.shapes import list_of, map_of, number, one_of, optional, record, text, whole
@@ -37,7 +37,7 @@ class ModelDefinition(Definition):
     def is_text(self) -> bool:
         return self.sums.is_text
 
-    def text(self, view: View) -> str:
+    def text(self, view: ViewFacts) -> str:
         spec = self.spec
         over = ", ".join(view.sources)
         rows = repr(spec.query.strip()) if spec.query else f"<a DataFrame over {over}>"

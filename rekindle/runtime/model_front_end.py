@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from rekindle.calculus.terms import UnionAll
 from rekindle.catalyst.jvm import JavaObject
 from rekindle.catalyst.types import schema_of
-from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.dataframes.definition import FrameDefinition
 from rekindle.frontends.dataframes.front_end import DataFrames, frame_definition
 from rekindle.frontends.definition import Definition
@@ -78,7 +78,7 @@ class Models(FrontEnd[Learning, ModelDefinition]):
         return again
 
     def recompute(
-        self, name: str, definition: ModelDefinition, catalog: Catalog, contents: Contents
+        self, name: str, definition: ModelDefinition, catalog: Catalog, contents: ContentsOf
     ) -> DataFrame:
         match definition.sums:
             case SqlDefinition() as sums:

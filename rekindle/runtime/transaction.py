@@ -16,10 +16,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import reduce, wraps
+from functools import reduce
 from numbers import Integral
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Protocol
 from weakref import finalize
 
 import numpy as np
@@ -52,6 +52,7 @@ from rekindle.runtime.offsets import OffsetChange, batch_number, position
 from rekindle.runtime.rows import check_not_null, is_frame, split_weights, to_arrow
 from rekindle.runtime.state import TableEntry
 from rekindle.runtime.stepping import TableChange
+from rekindle.runtime.turns import in_turn
 from rekindle.spark.frames import of_table
 from rekindle.spark.frames import to_arrow as collect_arrow
 from rekindle.spark.inline import is_arranged
@@ -74,23 +75,6 @@ class FrameEncoder(Protocol):
     def __call__(self, frame: DataFrame, node: Table) -> DataFrame: ...
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _one_at_a_time(
-    method: Callable[Concatenate[Transaction, P], R],
-) -> Callable[Concatenate[Transaction, P], R]:
-    """The method; threads that share a transaction take turns."""
-
-    @wraps(method)
-    def call(self: Transaction, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self._lock:
-            return method(self, *args, **kwargs)
-
-    return call
-
-
 class Transaction:
     """Collects changes; use as a context manager.
 
@@ -108,7 +92,7 @@ class Transaction:
         self._engine = engine
         self._encode = encode
         self._run = run
-        self._lock = threading.RLock()
+        self.turn = threading.RLock()
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._rows: dict[str, list[pa.Table]] = {}
@@ -126,17 +110,17 @@ class Transaction:
 
     # ---- the user's calls ------------------------------------------------------------------
 
-    @_one_at_a_time
+    @in_turn
     def insert(self, table: str, rows: Any) -> None:
         """Add rows."""
         self._change(table, rows, 1)
 
-    @_one_at_a_time
+    @in_turn
     def delete(self, table: str, rows: Any) -> None:
         """Remove rows, each given in full, as often as it is given."""
         self._change(table, rows, -1)
 
-    @_one_at_a_time
+    @in_turn
     def upsert(self, table: str, rows: Any) -> None:
         """Add rows, replacing those with the same primary key."""
         node = self._node(table)
@@ -149,7 +133,7 @@ class Transaction:
         columns = _last_of_each_key(columns, node)
         self.replace(node, columns)
 
-    @_one_at_a_time
+    @in_turn
     def apply(self, table: str, changes: Any) -> None:
         """Add changes: rows with a `_weight` column, negative to remove."""
         node = self._node(table)
@@ -160,7 +144,7 @@ class Transaction:
         check_not_null(columns, node.schema, node.name)
         self._add(node, columns, weights)
 
-    @_one_at_a_time
+    @in_turn
     def update_factored(self, table: str, u: Any, v: Any) -> None:
         """Add u·vᵀ to a matrix: a table (i, j, v) with the primary key (i, j).
 
@@ -175,7 +159,7 @@ class Transaction:
             self._rows.setdefault(node.name, []).append(change.rows)
             self._factors.setdefault(node.name, []).append(change.factors)
 
-    @_one_at_a_time
+    @in_turn
     def once(self, stream: str, batch: int) -> bool:
         """Let this transaction be a batch of a stream, by its number, which ascends.
 
@@ -194,7 +178,7 @@ class Transaction:
         self.advance(stream, str(int(batch)))
         return True
 
-    @_one_at_a_time
+    @in_turn
     def offset(self, source: str) -> str | None:
         """How far a source of changes has been read, as it was noted; None of a new one."""
         self._check_open()
@@ -202,7 +186,7 @@ class Transaction:
             return self._offsets[source].after
         return position(self.snapshot.offsets, source)
 
-    @_one_at_a_time
+    @in_turn
     def advance(self, source: str, offset: str) -> None:
         """Note, as part of this transaction, how far a source has been read.
 
@@ -220,7 +204,7 @@ class Transaction:
 
     # ---- what statements use ---------------------------------------------------------------
 
-    @_one_at_a_time
+    @in_turn
     def replace(self, node: Table, columns: pa.Table) -> None:
         """Remove whatever rows have the keys of `columns`, then add these."""
         check_not_null(columns, node.schema, node.name)
@@ -263,7 +247,7 @@ class Transaction:
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """Take back what a block has changed, and nothing else, if it fails."""
-        with self._lock:
+        with self.turn:
             collected: list[dict[str, Any]] = [self._rows, self._frames, self._factors]
             sizes = [{name: len(parts) for name, parts in each.items()} for each in collected]
             try:
@@ -281,7 +265,7 @@ class Transaction:
         """The tables that the transaction has changed so far."""
         return frozenset([*self._rows, *self._frames])
 
-    @_one_at_a_time
+    @in_turn
     def pending(self, node: Table) -> list[pa.Table]:
         """What this transaction has changed in a table so far, arranged."""
         if node.name in self._frames:
@@ -295,7 +279,7 @@ class Transaction:
         ]
         return list(rows)
 
-    @_one_at_a_time
+    @in_turn
     def add_frame(self, node: Table, frame: DataFrame, weight: int) -> None:
         """Add or remove the rows of an encoded frame of c0, c1..."""
         estimate = _estimate(frame)
@@ -315,7 +299,7 @@ class Transaction:
 
     # ---- the end ---------------------------------------------------------------------------
 
-    @_one_at_a_time
+    @in_turn
     def commit(self) -> int | None:
         """Apply everything as one epoch; gives its number, or None when nothing was asked.
 
@@ -412,7 +396,7 @@ class Transaction:
             return None
         return reduce(lambda one, other: one + other, known)
 
-    @_one_at_a_time
+    @in_turn
     def rollback(self) -> None:
         """Forget everything."""
         if not self._ended:

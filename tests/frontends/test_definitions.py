@@ -13,7 +13,7 @@ import pytest
 from rekindle.frontends.agca.definition import AgcaDefinition
 from rekindle.frontends.dataframes.definition import FrameDefinition
 from rekindle.frontends.datalog.definition import DatalogDefinition
-from rekindle.frontends.definition import View
+from rekindle.frontends.definition import ViewFacts
 from rekindle.frontends.fixpoints.definition import FixpointDefinition, Nested
 from rekindle.frontends.iteration import LIMIT
 from rekindle.frontends.spark_sql.definition import SqlDefinition
@@ -118,7 +118,7 @@ def test_no_definition(value: object) -> None:
 
 
 def test_texts_that_make_a_view_again() -> None:
-    view = View("v", {"comment": "it's", "policy": "view_tree"}, ["t"])
+    view = ViewFacts("v", {"comment": "it's", "policy": "view_tree"}, ["t"])
     head = "CREATE MATERIALIZED VIEW v COMMENT 'it\\'s' OPTIONS (policy = 'view_tree') AS\n"
     assert SqlDefinition(" SELECT 1\n").text(view) == f"{head}SELECT 1"
     assert DEFINITIONS[2].text(view) == f"-- written in AGCA: q[x] = t(x)\n{head}SELECT x FROM t"

@@ -174,24 +174,33 @@ HOSTILE_SQL = {
 }
 
 
+def _change(held: Record, **values: Any) -> None:
+    """Put other values where there are some: what nobody reads would harm nobody."""
+    for name, value in values.items():
+        assert name in held, name
+        held[name] = value
+
+
 def sql_cases(payloads: Payloads, outside: str) -> Iterator[Case]:
     """SQL texts that are more than queries, behind expressions that Java cannot read."""
     for name, written in HOSTILE_SQL.items():
         sql = written.replace("{marker}", payloads.marker).replace("{outside}", outside)
 
         def other_version(record: Record, sql: str = sql) -> None:
-            entry_of(record, "joined").update(sql=sql, spark="4.0.0")
+            same_version(record, sql)
+            entry_of(record, "joined").update(spark="4.0.0")
 
         def same_version(record: Record, sql: str = sql) -> None:
-            entry_of(record, "joined").update(sql=sql)
+            _change(entry_of(record, "joined")["definition"], query=sql)
 
         def loop(record: Record, sql: str = sql) -> None:
-            entry_of(record, "reach")["loop"].update(queries=[sql])
+            _change(entry_of(record, "reach")["definition"], queries=[sql])
 
         def model(record: Record, sql: str = sql) -> None:
             entry = entry_of(record, "line")
-            entry.update(spark="4.0.0", sql=sql)
-            entry["model"].update(query=sql)
+            entry.update(spark="4.0.0")
+            _change(entry["definition"]["sums"], query=sql)
+            _change(entry["definition"]["spec"], query=sql)
 
         yield Case(f"sql checked: {name}", edited(same_version), ("joined",))
         yield Case(f"sql translated: {name}", edited(other_version), ("joined",))
@@ -213,7 +222,7 @@ def object_cases(payloads: Payloads) -> Iterator[Case]:
                         scalars[i] = json.dumps({**part, "java": java})
 
         def plan(record: Record, java: str = java) -> None:
-            entry_of(record, "frame")["plan"] = java
+            _change(entry_of(record, "frame")["definition"], plan=java)
 
         yield Case(f"java scalar: {name}", edited(scalar), ("ranked", "frame"))
         yield Case(f"java plan: {name}", edited(plan), ("frame",))

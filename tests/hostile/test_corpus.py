@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.runtime import definitions
+from rekindle.frontends import catalog
 from rekindle.runtime.trust import Trust
 from tests.hostile import corpus, template
 from tests.hostile.corpus import Case
@@ -95,7 +95,7 @@ def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted bug: SQL is run as it stands."""
-    monkeypatch.setattr(definitions, "refuse_code", lambda catalyst, plan, known: None)
+    monkeypatch.setattr(catalog, "refuse_code", lambda catalyst, plan, known: None)
 
 
 @pytest.mark.parametrize(

@@ -750,9 +750,9 @@ def test_a_database_that_was_taken_over(
     one.sql("CREATE TABLE t (k BIGINT, v BIGINT, PRIMARY KEY (k))")
     one.sql("CREATE MATERIALIZED VIEW s AS SELECT v, count(*) AS n FROM t GROUP BY v")
     one.sql("INSERT INTO t VALUES (1, 1)")
-    assert one._lease is not None
+    assert one._connection.lease is not None
     with monkeypatch.context() as patch:
-        fall_asleep(one._lease)
+        fall_asleep(one._connection.lease)
         from_elsewhere(patch)
         two = rekindle.connect(uri, spark, wait=30)
     epoch = two.epoch

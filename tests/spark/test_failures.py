@@ -97,7 +97,7 @@ def test_a_kernel_without_its_disk(db: Database) -> None:
         raise OSError(28, "No space left on device")
         yield
 
-    frame = db._frames.of_tasks(over_ranges(kernel, pa.schema([("n", pa.int64())]), 1))
+    frame = db._connection.frames.of_tasks(over_ranges(kernel, pa.schema([("n", pa.int64())]), 1))
     with pytest.raises(StorageError, match="a disk that Spark works on is full") as caught:
         collect(frame)
     assert caught.value.errno == 28
@@ -110,7 +110,8 @@ def test_a_kernel_that_refuses(db: Database) -> None:
         yield
 
     with pytest.raises(ConstraintError) as caught:
-        collect(db._frames.of_tasks(over_ranges(kernel, pa.schema([("n", pa.int64())]), 1)))
+        tasks = over_ranges(kernel, pa.schema([("n", pa.int64())]), 1)
+        collect(db._connection.frames.of_tasks(tasks))
     assert str(caught.value) == "too many\n  detail: 3 of them\n  hint: take less"
 
 
@@ -119,7 +120,7 @@ def test_the_way_to_the_jvm_is_blocked(
 ) -> None:
     db.sql("CREATE TABLE t (n STRUCT<a: INT>)")
     with refused(db, ExecutionError, STEP, str(tmp_path)), monkeypatch.context() as patch:
-        patch.setattr(db._channel, "_outward", str(tmp_path))
+        patch.setattr(db._connection.channel, "_outward", str(tmp_path))
         db.sql("INSERT INTO t VALUES (named_struct('a', 1))")
 
 
@@ -148,7 +149,7 @@ def test_memory_for_files_that_is_full(
 ) -> None:
     db.sql("CREATE TABLE t (n STRUCT<a: INT>)")
     db.create_view("v", "SELECT upper(CAST(n.a AS STRING)) AS u FROM t")
-    channel = db._channel
+    channel = db._connection.channel
     os.symlink("/dev/full", getattr(channel, side) + "-full")
     monkeypatch.setattr(channel, side, getattr(channel, side) + "-full")
     assert not channel._ordinary
@@ -162,7 +163,7 @@ def test_an_ordinary_directory_that_is_full_too(
 ) -> None:
     db.sql("CREATE TABLE t (n STRUCT<a: INT>)")
     db.create_view("v", "SELECT upper(CAST(n.a AS STRING)) AS u FROM t")
-    channel = db._channel
+    channel = db._connection.channel
     channel._directory.cleanup()
     channel._settle(None)
     with monkeypatch.context() as patch:
@@ -176,5 +177,5 @@ def test_an_ordinary_directory_that_is_full_too(
 
 def test_a_tiny_memory_for_files_is_not_used(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "ENOUGH_BYTES", 2**62)
-    with closing(segment.Channel(db._catalyst)) as channel:
+    with closing(segment.Channel(db._connection.catalyst)) as channel:
         assert not channel._inward.startswith(segment.SHARED)

@@ -403,7 +403,7 @@ def test_a_range_inside_a_recursion(db: Database) -> None:
 
 
 def _band(db: Database, condition: str, query: str = "SELECT 1 AS one FROM a JOIN b ON {}") -> Any:
-    ((_, term),) = db._definitions.read(SparkSql(), "v", query.format(condition))
+    ((_, term),) = db._connection.definitions.read(SparkSql(), "v", query.format(condition))
 
     def joins(inner: Term) -> list[Join]:
         found = [inner] if isinstance(inner, Join) else []

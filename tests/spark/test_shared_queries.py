@@ -88,8 +88,8 @@ def test_questions_to_spark_grow_with_the_levels(
 
 
 def test_a_small_clause_is_optimised_as_a_whole(db: Database) -> None:
-    plan = db._definitions.catalog.parse(doubling(3))
-    found = shared_queries.divided(db._definitions._catalyst, plan, ["t"])
+    plan = db._connection.definitions.catalog.parse(doubling(3))
+    found = shared_queries.divided(db._connection.catalyst, plan, ["t"])
     assert not found.parts and found.rest is plan
 
 
@@ -122,8 +122,8 @@ QUERIES = {
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_by_parts_means_what_it_means_as_a_whole(db: Database, name: str) -> None:
-    plan = db._definitions.catalog.parse(QUERIES[name])
-    assert shared_queries.divided(db._definitions._catalyst, plan, ["t", "wide"]).parts
+    plan = db._connection.definitions.catalog.parse(QUERIES[name])
+    assert shared_queries.divided(db._connection.catalyst, plan, ["t", "wide"]).parts
     db.create_view(name, QUERIES[name])
     for change in (
         "INSERT INTO t VALUES (4, 9), (1, 1)",

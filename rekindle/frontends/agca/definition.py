@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from rekindle.frontends.definition import Definition, View, noted
+from rekindle.frontends.definition import Definition, ViewFacts, noted
 from rekindle.shapes import record, text
 
 
@@ -27,7 +27,7 @@ class AgcaDefinition(Definition):
     def queries(self) -> tuple[str, ...]:
         return (self.query,)
 
-    def text(self, view: View) -> str:
+    def text(self, view: ViewFacts) -> str:
         note = noted(f"written in AGCA: {self.written.strip()}")
         return f"{note}\n{view.created_as(self.query)}"
 

@@ -17,7 +17,7 @@ from rekindle.frontends.agca.ast import Atom, Query, within
 from rekindle.frontends.agca.definition import AgcaDefinition
 from rekindle.frontends.agca.parse import parse_query
 from rekindle.frontends.agca.sql_text import query_to_sql
-from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.definition import Definition
 from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.front_end import define_query, recompute_query
@@ -53,7 +53,7 @@ class RingQueries(FrontEnd[Agca, AgcaDefinition]):
         return define_query(name, definition, definition.query, catalog)
 
     def recompute(
-        self, name: str, definition: AgcaDefinition, catalog: Catalog, contents: Contents
+        self, name: str, definition: AgcaDefinition, catalog: Catalog, contents: ContentsOf
     ) -> DataFrame:
         return recompute_query(definition.query, catalog, contents)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from rekindle.frontends.definition import Definition, View
+from rekindle.frontends.definition import Definition, ViewFacts
 from rekindle.shapes import record, text
 
 
@@ -30,7 +30,7 @@ class FrameDefinition(Definition):
     def is_text(self) -> bool:
         return False
 
-    def text(self, view: View) -> str:
+    def text(self, view: ViewFacts) -> str:
         return view.described(f"is defined by a DataFrame over {view.over}")
 
     def to_json(self) -> dict[str, Any]:

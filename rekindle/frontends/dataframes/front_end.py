@@ -8,7 +8,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame
 
 from rekindle.catalyst.jvm import settings_of
-from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.dataframes.definition import FrameDefinition
 from rekindle.frontends.dataframes.plans import filled, marked, stored_plans
 from rekindle.frontends.definition import Definition
@@ -28,7 +28,7 @@ class DataFrames(FrontEnd[DataFrame, FrameDefinition]):
         return [Defined(name, definition, term, given.schema, settings_of(given))]
 
     def recompute(
-        self, name: str, definition: FrameDefinition, catalog: Catalog, contents: Contents
+        self, name: str, definition: FrameDefinition, catalog: Catalog, contents: ContentsOf
     ) -> DataFrame:
         (plan,) = catalog.stored_plans(name, definition.plan, 1)
         return filled(catalog.catalyst, plan, contents)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from rekindle.catalyst.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.catalyst.stored_plans import plans_to_text, restored, storable
 from rekindle.errors import DefinitionError, UnsupportedError
-from rekindle.frontends.catalog import Contents
+from rekindle.frontends.catalog import ContentsOf
 from rekindle.frontends.spark_sql.analyse import Leaves
 
 MARK = "rekindle."
@@ -56,7 +56,7 @@ def marked(catalyst: Catalyst, leaves: Leaves, frame: DataFrame) -> JavaObject:
     return catalyst.transform(storable(catalyst, plan), mark)
 
 
-def filled(catalyst: Catalyst, plan: JavaObject, contents: Contents) -> DataFrame:
+def filled(catalyst: Catalyst, plan: JavaObject, contents: ContentsOf) -> DataFrame:
     """The DataFrame that a marked plan stands for, over the rows that its markers do."""
 
     def fill(node: JavaObject) -> JavaObject | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from rekindle.frontends.definition import Definition, View
+from rekindle.frontends.definition import Definition, ViewFacts
 from rekindle.shapes import ShapeError, list_of, record, text, truth, whole
 
 
@@ -51,7 +51,7 @@ class DatalogDefinition(Definition):
     def is_text(self) -> bool:
         return not self.recursive
 
-    def text(self, view: View) -> str:
+    def text(self, view: ViewFacts) -> str:
         if self.program:
             return f"DATALOG\n{self.program.strip()}"
         parts = zip(self.names, self.bodies, strict=True)

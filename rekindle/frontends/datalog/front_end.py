@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, NullType, NumericType, StructType
 
 from rekindle.calculus.terms import Fix
 from rekindle.errors import RekindleError, StatementError, unknown_name
-from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.datalog.definition import DatalogDefinition
 from rekindle.frontends.datalog.parse import Atom, Place, Rule, parse_program
 from rekindle.frontends.datalog.program import Relation, Stratum, strata
@@ -28,21 +28,21 @@ _ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class DatalogProgram:
     """Rules as text, and how many iterations a recursion of theirs may take."""
 
     text: str
     limit: int
 
 
-class Datalog(FrontEnd[Program, DatalogDefinition]):
+class Datalog(FrontEnd[DatalogProgram, DatalogDefinition]):
     """Views that are the relations of a program."""
 
-    takes: ClassVar[type] = Program
+    takes: ClassVar[type] = DatalogProgram
     keeps: ClassVar[type[Definition]] = DatalogDefinition
 
-    def define(self, name: str, given: Program, catalog: Catalog) -> Sequence[Defined]:
-        return _Reading(given, catalog).read()
+    def define(self, name: str, given: DatalogProgram, catalog: Catalog) -> Sequence[Defined]:
+        return _ProgramReader(given, catalog).read()
 
     def define_again(self, name: str, definition: DatalogDefinition, catalog: Catalog) -> Defined:
         if definition.is_recursive:
@@ -50,14 +50,14 @@ class Datalog(FrontEnd[Program, DatalogDefinition]):
         return define_query(name, definition, definition.query, catalog)
 
     def recompute(
-        self, name: str, definition: DatalogDefinition, catalog: Catalog, contents: Contents
+        self, name: str, definition: DatalogDefinition, catalog: Catalog, contents: ContentsOf
     ) -> DataFrame:
         if definition.is_recursive:
             return _recomputed(definition, catalog, contents)
         return recompute_query(definition.query, catalog, contents)
 
 
-def _recomputed(definition: DatalogDefinition, catalog: Catalog, contents: Contents) -> DataFrame:
+def _recomputed(definition: DatalogDefinition, catalog: Catalog, contents: ContentsOf) -> DataFrame:
     """The recursion evaluated by Spark, one query after another."""
     spark, leaves = catalog.catalyst.spark, catalog.leaves
     schemas = {name: leaves.schema(name) for name in definition.names}
@@ -80,10 +80,10 @@ def _recomputed(definition: DatalogDefinition, catalog: Catalog, contents: Conte
     return spark.createDataFrame(found[output], schemas[output])
 
 
-class _Reading:
+class _ProgramReader:
     """Reads one program over the tables and views of a catalog."""
 
-    def __init__(self, program: Program, catalog: Catalog) -> None:
+    def __init__(self, program: DatalogProgram, catalog: Catalog) -> None:
         self._program = program
         self._catalog = catalog
         self._columns = {name.lower(): names for name, names in catalog.columns.items()}

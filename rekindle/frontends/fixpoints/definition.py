@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from rekindle.frontends.definition import Definition, View
+from rekindle.frontends.definition import Definition, ViewFacts
 from rekindle.shapes import list_of, record, row_of, text, whole
 
 
@@ -48,7 +48,7 @@ class FixpointDefinition(Definition):
     def is_recursive(self) -> bool:
         return True
 
-    def text(self, view: View) -> str:
+    def text(self, view: ViewFacts) -> str:
         return view.described(
             f"is a fixpoint of DataFrame functions over {view.over}, "
             f"of at most {self.limit} iterations"

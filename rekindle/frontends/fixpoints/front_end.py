@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
-from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.dataframes.plans import stored_plans
 from rekindle.frontends.definition import Definition
 from rekindle.frontends.fixpoints.definition import FixpointDefinition
 from rekindle.frontends.fixpoints.fixpoint import Fixpoint
-from rekindle.frontends.fixpoints.reading import Reading
+from rekindle.frontends.fixpoints.reading import FixpointReader
 from rekindle.frontends.fixpoints.recomputing import Recomputation
 from rekindle.frontends.protocol import Defined, FrontEnd
 
@@ -26,7 +26,7 @@ class Fixpoints(FrontEnd[Fixpoint, FixpointDefinition]):
 
     def define(self, name: str, given: Fixpoint, catalog: Catalog) -> Sequence[Defined]:
         with catalog.assuming() as assume:
-            reading = Reading(name, catalog, assume)
+            reading = FixpointReader(name, catalog, assume)
             term = reading.read(given)
             plan = stored_plans(catalog.catalyst, name, reading.plans)
         definition = FixpointDefinition(
@@ -36,7 +36,7 @@ class Fixpoints(FrontEnd[Fixpoint, FixpointDefinition]):
         return [Defined(name, definition, term, given.initial.schema, settings)]
 
     def recompute(
-        self, name: str, definition: FixpointDefinition, catalog: Catalog, contents: Contents
+        self, name: str, definition: FixpointDefinition, catalog: Catalog, contents: ContentsOf
     ) -> DataFrame:
         count = 2 + 2 * len(definition.nested)
         plans = catalog.stored_plans(name, definition.plan, count)

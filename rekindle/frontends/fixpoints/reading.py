@@ -23,7 +23,7 @@ from rekindle.frontends.fixpoints.fixpoint import Fixpoint, read_by
 
 
 @dataclass(slots=True)
-class Reading:
+class FixpointReader:
     """Reads the fixpoints of one view; names are `assume`d for as long as that takes."""
 
     view: str

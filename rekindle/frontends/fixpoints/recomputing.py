@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from rekindle.catalyst.jvm import Catalyst, JavaObject
-from rekindle.frontends.catalog import Contents
+from rekindle.frontends.catalog import ContentsOf
 from rekindle.frontends.dataframes.plans import filled
 from rekindle.frontends.fixpoints.definition import FixpointDefinition, Nested
 from rekindle.frontends.iteration import Rows, fixed_point
@@ -22,7 +22,7 @@ class Recomputation:
     """Evaluates the fixpoints of one view over what the tables hold."""
 
     catalyst: Catalyst
-    contents: Contents
+    contents: ContentsOf
     inner: Mapping[str, tuple[Nested, JavaObject, JavaObject]]
     _found: dict[tuple[object, ...], tuple[list[DataFrame], DataFrame]] = field(
         default_factory=dict
@@ -33,11 +33,11 @@ class Recomputation:
     def rows_of(
         cls,
         catalyst: Catalyst,
-        contents: Contents,
+        contents: ContentsOf,
         definition: FixpointDefinition,
         plans: Sequence[JavaObject],
     ) -> DataFrame:
-        """The end of the outermost iteration; `plans` are those of `Reading.plans`."""
+        """The end of the outermost iteration; `plans` are those of `FixpointReader.plans`."""
         initial, step, *others = plans
         pairs = zip(definition.nested, others[::2], others[1::2], strict=True)
         inner = {nested.result: (nested, first, next_) for nested, first, next_ in pairs}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from rekindle.frontends.definition import Definition, View
+from rekindle.frontends.definition import Definition, ViewFacts
 from rekindle.shapes import record, text
 
 
@@ -23,7 +23,7 @@ class SqlDefinition(Definition):
     def queries(self) -> tuple[str, ...]:
         return (self.query,)
 
-    def text(self, view: View) -> str:
+    def text(self, view: ViewFacts) -> str:
         return view.created_as(self.query)
 
     def to_json(self) -> dict[str, Any]:

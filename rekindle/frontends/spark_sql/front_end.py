@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.catalyst.jvm import Catalyst
 from rekindle.catalyst.rules import rewrite
-from rekindle.frontends.catalog import Catalog, Contents
+from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.definition import Definition
 from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.definition import SqlDefinition
@@ -39,7 +39,7 @@ class SparkSql(FrontEnd[str, SqlDefinition]):
         return define_query(name, definition, definition.query, catalog)
 
     def recompute(
-        self, name: str, definition: SqlDefinition, catalog: Catalog, contents: Contents
+        self, name: str, definition: SqlDefinition, catalog: Catalog, contents: ContentsOf
     ) -> DataFrame:
         return recompute_query(definition.query, catalog, contents)
 
@@ -57,7 +57,7 @@ def define_query(name: str, definition: Definition, sql: str, catalog: Catalog) 
     return Defined(name, definition, term, frame.schema, catalog.catalyst.settings())
 
 
-def recompute_query(sql: str, catalog: Catalog, contents: Contents) -> DataFrame:
+def recompute_query(sql: str, catalog: Catalog, contents: ContentsOf) -> DataFrame:
     """The rows of an SQL query over what the tables hold."""
     plan = catalog.parse(sql)
     scope = catalog.scope_of_rows(plan, contents)

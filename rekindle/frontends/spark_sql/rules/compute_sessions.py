@@ -9,7 +9,7 @@ same whatever order rows of one moment come in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, items, simple_name
 from rekindle.catalyst.rules import apply_everywhere
@@ -36,10 +36,17 @@ def _at_root(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     moved = {id_of(session): items(rows.output())[-1]}
     return catalyst.plan("Aggregate")(
         catalyst.seq([catalyst.rebased(g, moved) for g in groupings]),
-        catalyst.seq([catalyst.rebased(r, moved) for r in items(plan.aggregateExpressions())]),
+        catalyst.seq([_moved(catalyst, r, moved) for r in items(plan.aggregateExpressions())]),
         rows,
         catalyst.none(),
     )
+
+
+def _moved(catalyst: Catalyst, result: JavaObject, moved: Mapping[int, JavaObject]) -> JavaObject:
+    """A result over other columns, under its own name and number."""
+    if id_of(result) in moved:
+        return catalyst.alias(moved[id_of(result)], result.name(), result.exprId())
+    return catalyst.rebased(result, moved)
 
 
 def _sessions(

@@ -1,0 +1,199 @@
+"""What tables and views hold: now, within a transaction, as of an epoch, and recomputed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from rekindle.catalyst.jvm import JavaObject
+from rekindle.circuit.nodes import Table
+from rekindle.errors import DefinitionError, HistoryError, UnsupportedError
+from rekindle.frontends.catalog import ContentsOf, mentioned
+from rekindle.frontends.spark_sql.analyse import resolve
+from rekindle.names import quoted
+from rekindle.runtime.connection import Connection, view_of
+from rekindle.runtime.engine import altered
+from rekindle.runtime.factorised import Factorised, expanded
+from rekindle.runtime.instants import instant_of
+from rekindle.runtime.model_definition import ModelDefinition
+from rekindle.runtime.models import Model
+from rekindle.runtime.state import State, TableEntry, ViewEntry
+from rekindle.runtime.transaction import Transaction
+from rekindle.spark.frames import of_table
+from rekindle.traces.arrays import KEY, WEIGHT, integers
+
+_COMMITS = pa.schema(
+    [
+        pa.field("_epoch", pa.int64(), False),
+        pa.field("_commit_timestamp", pa.timestamp("us", "UTC"), False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DataReader:
+    """Reads the tables and views of one connection."""
+
+    connection: Connection
+
+    def table(
+        self, name: str, epoch: int | None, timestamp: dt.datetime | dt.date | str | None
+    ) -> DataFrame:
+        """The contents as the open transaction sees them, or as of an epoch or a time."""
+        connection = self.connection
+        engine = connection.refreshed()
+        if timestamp is not None:
+            if epoch is not None:
+                raise HistoryError(
+                    "contents are as of an epoch or as of a time", hint="leave one of them out"
+                )
+            instant = instant_of(connection.spark, timestamp)
+            epoch = engine.state.epoch_at(instant, str(timestamp), engine.store)
+        transaction = connection.sessions.transaction
+        if epoch is None and transaction is not None:
+            return self._seen(name, transaction)
+        return self.committed(engine.state, name, epoch)
+
+    def committed(self, state: State, name: str, epoch: int | None = None) -> DataFrame:
+        """The contents of a table or view in a state, or as of an earlier epoch."""
+        entry, contents = state.entry(name), self.connection.contents
+        if isinstance(entry, ViewEntry) and entry.factorisation is not None:
+            return expanded(state, entry, contents, epoch)
+        undone = None if epoch is None else state.undone(entry.name, epoch)
+        leaf = entry.name if epoch is None else None
+        return contents.table(leaf, entry.schema, state.traces[entry.node], undone)
+
+    def _seen(self, name: str, transaction: Transaction) -> DataFrame:
+        """The contents when a transaction began, or when they were made since, with its changes.
+
+        A view that reads what the transaction has changed is recomputed by Spark.
+        """
+        engine, held = self.connection.engine, self.connection.contents
+        snapshot, now = transaction.snapshot, engine.state
+        state = snapshot if snapshot.knows(name) else now
+        entry = state.entry(name)
+        current = now.entries.get(entry.name)
+        if current is None or current.node != entry.node:
+            raise altered(entry.name)
+        if isinstance(entry, TableEntry):
+            node = transaction.node(entry.name)
+            pending, trace = transaction.pending(node), transaction.trace(node)
+            return held.table(entry.name, entry.schema, trace, pending=pending)
+        stays = entry.name in engine.untrusted.reasons
+        if stays or transaction.changed.isdisjoint(engine.tables_under(entry.name)):
+            return self.committed(state, entry.name)
+        read = engine.sources_of(entry.name)
+
+        def contents(source: str) -> DataFrame:
+            # A query may mention a name, even the view's own, that is no table or view in it.
+            if source in read:
+                return self._seen(source, transaction)
+            return self.committed(state, source)
+
+        return held.cut(self.recomputed(entry, contents), entry.schema)
+
+    def changes(self, name: str, since: int) -> DataFrame:
+        """The changes after an epoch, with `_epoch` and `_weight`."""
+        state = self.connection.refreshed().state
+        entry = state.entry(name)
+        if isinstance(entry, ViewEntry) and entry.factorisation is not None:
+            raise UnsupportedError(
+                f"the changes of '{entry.name}' are not kept: it is factorised",
+                hint="leave out representation = 'factorised' for a view whose changes you read",
+            )
+        return self.connection.contents.changes(
+            entry.schema, state.traces[entry.node], state.changes(entry.name, since)
+        )
+
+    def commits(self, since: int) -> DataFrame:
+        """When each retained epoch after `since` was committed."""
+        engine = self.connection.refreshed()
+        engine.state.refuse_uncommitted(since)
+        first = max(int(since) + 1, engine.state.horizon)
+        found = [
+            pa.table([epochs, pa.array(instants).cast(_COMMITS.types[1])], schema=_COMMITS)
+            for epochs, instants in engine.state.times.known(engine.store, first)
+        ]
+        whole = pa.concat_tables([_COMMITS.empty_table(), *found])
+        return of_table(self.connection.spark, whole)
+
+    def factorised(self, name: str) -> Factorised:
+        """A view that is kept factorised."""
+        entry = self.connection.refreshed().state.entry(name)
+        if not isinstance(entry, ViewEntry) or entry.factorisation is None:
+            raise DefinitionError(
+                f"'{name}' is not kept factorised",
+                hint="create it with OPTIONS (representation = 'factorised')",
+            )
+        return Factorised(
+            entry, lambda: self.connection.refreshed().state, self.connection.engine.store
+        )
+
+    def model(self, name: str) -> Model:
+        """A model by its name."""
+        entry = self.connection.engine.state.entry(name)
+        definition = entry.definition if isinstance(entry, ViewEntry) else None
+        if not isinstance(definition, ModelDefinition):
+            raise DefinitionError(
+                f"'{name}' is not a model", hint="make one with db.create_model(...)"
+            )
+        return Model(name, definition.spec, lambda: self.table(name, None, None))
+
+    # ---- queries ---------------------------------------------------------------------------
+
+    def query(
+        self,
+        plan: JavaObject,
+        frame: DataFrame | None = None,
+        node: Table | None = None,
+        resolve: Callable[..., Any] = resolve,
+    ) -> Any:
+        """An unresolved plan over current contents; `frame` may stand for the table `node`."""
+        leaves = self.connection.leaves
+        scope = {}
+        for name in mentioned(plan, leaves.plans):
+            given = frame is not None and node is not None and name == node.name
+            rows = frame if given else self.table(name, None, None)
+            assert rows is not None
+            scope[name] = rows._jdf.queryExecution().analyzed()
+        return resolve(self.connection.catalyst, plan, scope, leaves.plans)
+
+    def rows_of_keys(self, node: Table, columns: pa.Table) -> DataFrame:
+        """The table's rows whose primary keys stand in `columns`, as the transaction sees them."""
+        weight = pa.array([1] * len(columns), pa.int64())
+        engine = self.connection.engine
+        arranged = engine.arranged(node, columns.add_column(0, WEIGHT, weight))
+        keys = sorted(set(integers(arranged.column(KEY)).tolist()))
+        transaction = self.connection.sessions.transaction
+        assert transaction is not None, "statements that change rows run in one"
+        found, _ = transaction.reader(node).probe(integers(pa.array(keys, pa.int64())))
+        return self.connection.contents.of_table(node.name, node.schema, found)
+
+    # ---- from scratch ----------------------------------------------------------------------
+
+    def recompute(self, name: str) -> DataFrame:
+        """A view's definition, evaluated by Spark on the current tables."""
+        state = self.connection.refreshed().state
+        return self.recomputed(view_of(state, name), lambda source: self.committed(state, source))
+
+    def recomputed(self, entry: ViewEntry, read: ContentsOf) -> DataFrame:
+        """A view's definition over what `read` gives for the tables and views that it names."""
+        connection = self.connection
+        connection.refuse_untrusted(entry.name, "recomputed")
+        entry = connection.restoring.registered.get(entry.name, (entry, None))[0]
+        known = connection.engine.sources_of(entry.name)
+
+        def contents(source: str) -> DataFrame:
+            """A table with the columns that it had when the view was defined."""
+            rows = read(source)
+            schema = known.get(source)
+            if schema is None:
+                return rows
+            return rows.select(*map(quoted, rows.columns[: len(schema)]))
+
+        return connection.definitions.recomputation(entry, contents)
