@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import rekindle
 from rekindle.circuit.operators import group_map
-from rekindle.frontends.spark_sql import extents
+from rekindle.frontends.spark_sql import reaches
 from rekindle.kernels import regroup
 from rekindle.runtime.database import Database
 from rekindle.spark.session import local_session
@@ -52,7 +52,7 @@ def _measured(db: Database, function: str, rows: int, place: int, whole: bool) -
     db.sql("CREATE TABLE t (k INT, o INT, x BIGINT)")
     db.sql(f"INSERT INTO t SELECT 1, id, id % 7 FROM range({rows})")
     if whole:
-        with patch.object(extents, "parts", lambda named, *_: [(list(named), None)]):
+        with patch.object(reaches, "parts", lambda named, *_: [(list(named), None)]):
             db.create_view("v", f"SELECT o, {function} AS f FROM t")
     else:
         db.create_view("v", f"SELECT o, {function} AS f FROM t")

@@ -21,7 +21,7 @@ from rich.table import Table
 from rekindle.benchmarks.fivm_data import SHAPES, Rows, Shape
 from rekindle.benchmarks.harness import Harness, stepped, timed
 from rekindle.benchmarks.report import Bound, Report, Sample, Series, Verdict, duration
-from rekindle.circuit.nodes import Arrangement, Group, Keeping, View
+from rekindle.circuit.nodes import Arrangement, Group, Stateful, View
 from rekindle.circuit.nodes import Table as TableNode
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.transaction import Transaction
@@ -153,7 +153,7 @@ class _Subject:
         return [
             key
             for key, node in self._db._engine.circuit.nodes.items()
-            if isinstance(node, Keeping) and not isinstance(node, TableNode)
+            if isinstance(node, Stateful) and not isinstance(node, TableNode)
         ]
 
     def batch(self) -> Sample:

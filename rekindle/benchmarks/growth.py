@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rekindle.circuit.nodes import Keeping, Table
+from rekindle.circuit.nodes import Stateful, Table
 from rekindle.runtime.database import Database
 
 
@@ -28,5 +28,5 @@ def kept_rows(db: Database) -> int:
     return sum(
         traces[key].rows
         for key, node in nodes.items()
-        if isinstance(node, Keeping) and not isinstance(node, Table)
+        if isinstance(node, Stateful) and not isinstance(node, Table)
     )

@@ -33,7 +33,6 @@ from rekindle.calculus.terms import (
     Condition,
     Distinct,
     Filter,
-    First,
     Join,
     Linearity,
     Map,
@@ -46,6 +45,7 @@ from rekindle.calculus.terms import (
     SemiJoin,
     Source,
     Term,
+    TopRows,
     UnionAll,
     Values,
 )
@@ -308,7 +308,7 @@ def _grouped(
         Map(source, tuple(outputs)),
         tuple(range(len(keys))),
         Measures(_schema_of(keys), tuple(moved)),
-        None if order is None else First(len(keys), 1),
+        None if order is None else TopRows(len(keys), 1),
     )
 
 
@@ -363,14 +363,14 @@ def _mode(source: Term, keys: Sequence[Named], measure: Measure) -> PerGroup:
             Schema(rows.schema.fields[: place + 1]),
             (_over(measure, [counted[place + 2], counted[place]]),),
         ),
-        First(place + 1, 1),
+        TopRows(place + 1, 1),
     )
     found = _columns(first.schema)
     return PerGroup(
         first,
         tuple(range(place)),
         Measures(_schema_of(keys), (_over(measure, [found[place + 1], found[place]]),)),
-        First(place, 1),
+        TopRows(place, 1),
     )
 
 

@@ -9,7 +9,7 @@ change is derived (`rekindle.incremental`): no list of operators exists anywhere
 | bilinear | Δx·y + x·Δy + Δx·Δy                        | Join                                   |
 | per key  | f(x+Δx) − f(x) on the keys that Δx touches | Distinct, Aggregate, PerGroup          |
 | derived  | that of its definition (`derived.py`)      | SemiJoin, OuterJoin, mixed Aggregate   |
-| scope    | the same with one more time (`stamps.py`)  | Fix                                    |
+| scope    | the same with one more time (`nested_time`) | Fix                                    |
 | given    | what the node's own triggers compute       | Triggered                              |
 
 Nodes are frozen, and an ill-typed node cannot be built: a constructor raises `DefinitionError`.
@@ -257,7 +257,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class RangeCondition:
     """The ranges that the rows of either side can be found in; they say nothing new of a join.
 
     `left` is about the rows of the left side, looked for by those of the right, `right` about the
@@ -268,7 +268,9 @@ class Band:
     right: Range | None = None
 
 
-def _check_band(band: Band | None, residual: Scalar | None, left: int, right: int) -> None:
+def _check_band(
+    band: RangeCondition | None, residual: Scalar | None, left: int, right: int
+) -> None:
     if band is None:
         return
     if residual is None:
@@ -304,7 +306,7 @@ class Join(Node):
     left_keys: tuple[Scalar, ...]
     right_keys: tuple[Scalar, ...]
     residual: Scalar | None = None
-    band: Band | None = None
+    band: RangeCondition | None = None
     schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.BILINEAR
@@ -349,7 +351,7 @@ class Condition:
     residual: Scalar | None = None
     left_predicate: Scalar | None = None
     right_predicate: Scalar | None = None
-    band: Band | None = None
+    band: RangeCondition | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -405,7 +407,7 @@ class OuterJoin(Node):
     right_keys: tuple[Scalar, ...]
     residual: Scalar | None
     padded: Padded
-    band: Band | None = None
+    band: RangeCondition | None = None
     schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.DERIVED
@@ -543,7 +545,7 @@ class Body(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class First:
+class TopRows:
     """Only the first `rows` rows of a group matter, in the order of the bigint column `column`.
 
     Rows that agree with the last of them in that column matter too.
@@ -562,7 +564,7 @@ class Distance(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class SlidingFrame:
     """What becomes of a row depends on the rows near it, in the order of the column `column`.
 
     They are those from `before` rows before it to `after` rows after it, or those whose order is
@@ -575,7 +577,7 @@ class Near:
     distance: Distance
 
     @property
-    def reach(self) -> int:
+    def furthest(self) -> int:
         """How far from a change the rows are that decide what it changes.
 
         A change at x alters the rows from x − after to x + before, which see from `before` before
@@ -585,7 +587,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class Onwards:
+class RunningFrame:
     """What becomes of a row follows from what became of the one before it, and the row itself.
 
     The order is that of the column `column`; rows that agree in it are ordered by the body alone.
@@ -612,7 +614,7 @@ class Quantiles:
     fractions: tuple[float, ...]
 
 
-Extent: TypeAlias = First | Near | Onwards | Quantiles
+Reach: TypeAlias = TopRows | SlidingFrame | RunningFrame | Quantiles
 """Which rows of a group a change makes it necessary to see."""
 
 
@@ -621,7 +623,7 @@ class PerGroup(Node):
     """The rows that `body` makes of each group of rows with equal `keys` columns.
 
     Grouping is null-safe. Without keys there is one group, which exists over an empty input too.
-    A change of a group makes it necessary to see all its rows, or those that the `extent` says.
+    A change of a group makes it necessary to see all its rows, or those that the `reach` says.
     Over rows with `stamps`, as many last columns, the body sees the other columns, at every
     iteration.
     """
@@ -629,7 +631,7 @@ class PerGroup(Node):
     child: Term
     keys: tuple[int, ...]
     body: Body
-    extent: Extent | None = None
+    reach: Reach | None = None
     stamps: int = 0
     schema: Schema = field(init=False, repr=False, compare=False)
 
@@ -639,7 +641,7 @@ class PerGroup(Node):
     def __post_init__(self) -> None:
         _settle(self, with_stamps(self.body.schema, self.stamps))
         width = len(self.child.schema)
-        wanted = (*self.keys, *(() if self.extent is None else (self.extent.column,)))
+        wanted = (*self.keys, *(() if self.reach is None else (self.reach.column,)))
         if any(not 0 <= i < width for i in wanted):
             raise DefinitionError(
                 f"a grouping reads outside its input of {width} columns", detail=self.body.text

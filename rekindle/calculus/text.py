@@ -71,32 +71,32 @@ from rekindle.calculus.terms import (
     Aggregate,
     AggregateFunction,
     Answer,
-    Band,
     Body,
     Condition,
     Constant,
     Distance,
     Distinct,
-    Extent,
     Filter,
-    First,
     Fix,
     FlatMap,
     Generator,
     Join,
     Map,
     Measure,
-    Near,
     Negate,
-    Onwards,
     OuterJoin,
     Padded,
     PerGroup,
     Quantiles,
     Range,
+    RangeCondition,
+    Reach,
+    RunningFrame,
     SemiJoin,
+    SlidingFrame,
     Source,
     Term,
+    TopRows,
     Triggered,
     UnionAll,
     Values,
@@ -275,7 +275,7 @@ class _Printer:
                     "pergroup",
                     *_STAMPED * term.stamps,
                     _clause("by", ", ".join(map(str, term.keys))),
-                    _extent(term.extent),
+                    _extent(term.reach),
                     self.body(term.body),
                 )
             case Fix():
@@ -307,7 +307,7 @@ class _Printer:
             self.band(condition.band),
         )
 
-    def band(self, band: Band | None) -> str:
+    def band(self, band: RangeCondition | None) -> str:
         if band is None:
             return ""
         return _words(self.range("left", band.left), self.range("right", band.right))
@@ -391,22 +391,22 @@ def _words(*words: str) -> str:
     return " ".join(filter(None, words))
 
 
-def _extent(extent: Extent | None) -> str:
-    match extent:
+def _extent(reach: Reach | None) -> str:
+    match reach:
         case None:
             return ""
-        case First():
-            return f"first {extent.rows} of {extent.column}"
-        case Near():
-            measured = extent.distance.value
-            return f"near {extent.before} {extent.after} {measured} of {extent.column}"
-        case Onwards():
-            return f"onwards of {extent.column} counted by {extent.rows}"
+        case TopRows():
+            return f"first {reach.rows} of {reach.column}"
+        case SlidingFrame():
+            measured = reach.distance.value
+            return f"near {reach.before} {reach.after} {measured} of {reach.column}"
+        case RunningFrame():
+            return f"onwards of {reach.column} counted by {reach.rows}"
         case Quantiles():
-            at = _numbers(extent.fractions)
-            return f"quantiles {at} of {extent.column} {extent.value} counted by {extent.rows}"
+            at = _numbers(reach.fractions)
+            return f"quantiles {at} of {reach.column} {reach.value} counted by {reach.rows}"
         case _:
-            assert_never(extent)
+            assert_never(reach)
 
 
 def _numbers(numbers: Iterable[float]) -> str:
@@ -626,9 +626,9 @@ class _Line:
             self.band(),
         )
 
-    def band(self) -> Band | None:
+    def band(self) -> RangeCondition | None:
         left, right = self.range("left"), self.range("right")
-        return None if left is None and right is None else Band(left, right)
+        return None if left is None and right is None else RangeCondition(left, right)
 
     def range(self, side: str) -> Range | None:
         if not self.accept(f"find {side}"):
@@ -660,22 +660,22 @@ class _Line:
         self.require("compute")
         return Measures(fields, self.listed(self.measure))
 
-    def extent(self) -> Extent | None:
+    def reach(self) -> Reach | None:
         if self.accept("first"):
             rows = self.index()
             self.require("of")
-            return First(self.index(), rows)
+            return TopRows(self.index(), rows)
         if self.accept("near"):
             before, after = self.index(), self.index()
             distance = self.one_of(Distance, "a distance")
             self.require("of")
-            return Near(self.index(), before, after, distance)
+            return SlidingFrame(self.index(), before, after, distance)
         if self.accept("onwards"):
             self.require("of")
             column = self.index()
             self.require("counted")
             self.require("by")
-            return Onwards(column, self.index())
+            return RunningFrame(column, self.index())
         if self.accept("quantiles"):
             fractions = self.parenthesised(self.fraction)
             self.require("of")
@@ -861,9 +861,9 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
         case "pergroup":
             stamps = line.repeated("stamped")
             positions = line.listed(line.index) if line.accept("by") else ()
-            extent = line.extent()
+            reach = line.reach()
             body = line.body()
-            return 1, lambda child: PerGroup(child, positions, body, extent, stamps)
+            return 1, lambda child: PerGroup(child, positions, body, reach, stamps)
         case _:
             line.position -= len(keyword)
             raise line.error(f"unknown operator '{keyword}'")

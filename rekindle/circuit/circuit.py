@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from rekindle.calculus import terms
+from rekindle.calculus.nested_time import stamped_bodies
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.stamps import stamped_bodies
 from rekindle.calculus.terms import (
     STAMPED,
     Aggregate,
@@ -465,11 +465,11 @@ class Circuit:
         keys = tuple(Column(i, fields[i].type, fields[i].nullable) for i in operator.keys)
         # Without NULLs in its keys an arrangement for groups serves joins too.
         nulls = Nulls.KEPT if any(key.nullable for key in keys) else Nulls.LEFT_OUT
-        extent = operator.extent
+        reach = operator.reach
         arrangement = self._arranged(
-            form, keys, nulls, None if extent is None else extent.column, operator.stamps
+            form, keys, nulls, None if reach is None else reach.column, operator.stamps
         )
-        node = GroupMap(arrangement, operator.keys, operator.body, extent, operator.stamps)
+        node = GroupMap(arrangement, operator.keys, operator.body, reach, operator.stamps)
         given = self._add(node)
         if node.kept is not None:
             given = self._add(node.kept)

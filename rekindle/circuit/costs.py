@@ -23,10 +23,10 @@ MARGIN = 1.5
 
 
 class Refresh(enum.Enum):
-    """What a step does with a part of the circuit, under the words that users have for it."""
+    """How a step brings a part of the circuit up to date."""
 
-    INCREMENTAL = "followed"
-    FULL = "rebuilt"
+    INCREMENTAL = "incremental"
+    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)

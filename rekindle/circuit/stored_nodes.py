@@ -28,12 +28,12 @@ from rekindle.calculus.scalars import Call, Column, Evaluable, Literal, Scalar
 from rekindle.calculus.schema import Field, Schema
 from rekindle.calculus.terms import (
     Body,
-    First,
     Generator,
     Measure,
-    Near,
-    Onwards,
     Quantiles,
+    RunningFrame,
+    SlidingFrame,
+    TopRows,
 )
 from rekindle.circuit.nodes import OPERATORS, Lookup, Node, Variable
 from rekindle.circuit.operators.soundness import Soundness
@@ -64,9 +64,9 @@ _INSIDE: Mapping[str, type[Any]] = {
     "measure": Measure,
     "explode": Explode,
     "explode outer": ExplodeOuter,
-    "first": First,
-    "near": Near,
-    "onwards": Onwards,
+    "top rows": TopRows,
+    "sliding frame": SlidingFrame,
+    "running frame": RunningFrame,
     "quantiles": Quantiles,
     "lookup": Lookup,
     "form": LinearForm,

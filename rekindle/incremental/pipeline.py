@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from rekindle.calculus.stamps import stamped_bodies
+from rekindle.calculus.nested_time import stamped_bodies
 from rekindle.calculus.terms import Fix, Term
 from rekindle.calculus.text import to_text
 from rekindle.calculus.walks import visited

@@ -13,13 +13,13 @@ from rekindle.kernels.aggregate import (
 )
 from rekindle.kernels.arrange import arrange
 from rekindle.kernels.distinct import distinct_change
-from rekindle.kernels.join import ChangeSide, Meeting, join_batches, join_change
+from rekindle.kernels.join import ChangeSide, Probe, join_batches, join_change
 from rekindle.kernels.spans import Span
 
 __all__ = [
     "Aggregated",
     "ChangeSide",
-    "Meeting",
+    "Probe",
     "Span",
     "aggregate_change",
     "aggregate_layout",

@@ -14,7 +14,7 @@ grid, which has in each direction the stamps that the group's rows have there:
 What a group becomes in a cell that goes from s until u in each direction comes at s and goes at u,
 in each: +1 at (s, s'), -1 at (u, s') and (s, u'), +1 at (u, u'). The sum over all cells is the
 operator as changes from time to time, in the order of its stamps (inclusion and exclusion).
-A cell costs what its group's rows there cost; for one stamp `settle.py` does the same with less.
+A cell costs what its group's rows there cost; for one stamp `nested_time.py` does it with less.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def distinct_in_grid(change: Any, before: TraceReader, stamps: int) -> Any:
 def groups_in_grid(change: Any, before: TraceReader, stamps: int) -> Any:
     """The touched groups' rows in every cell from the first changed time on.
 
-    The columns are those of `settle.groups_at_every_stamp`, with a stamp and an end for each scope.
+    The columns are those of `groups_at_every_stamp`, with a stamp and an end for each scope.
     """
     keys = distinct_keys(change)
     old, _ = before.probe(keys)

@@ -40,7 +40,7 @@ class ChangeSide(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class Probe:
     """How a change meets a trace: on which side it is, and which rows and columns are paired.
 
     `widths` are the numbers of columns that the left and the right rows give, where they have more:
@@ -114,7 +114,7 @@ def join_change(change: Any, reader: TraceReader, side: ChangeSide = ChangeSide.
     batches = list(join_batches(change, reader, side))
     if batches:
         return pa.concat_tables(batches)
-    return Meeting(side).schema(change.schema, reader.layout.schema).empty_table()
+    return Probe(side).schema(change.schema, reader.layout.schema).empty_table()
 
 
 def join_batches(
@@ -124,7 +124,7 @@ def join_batches(
     rows: int = BATCH_ROWS,
 ) -> Iterator[Any]:
     """The same in tables of at most `rows` rows, or as many as one trace row makes, if more."""
-    return Meeting(side).batches(change, reader, rows)
+    return Probe(side).batches(change, reader, rows)
 
 
 Pairs = tuple[Int64s, Int64s, Any, Int64s]

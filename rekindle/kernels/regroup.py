@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rekindle.calculus.terms import Distance, First, Near, Onwards, Quantiles
+from rekindle.calculus.terms import Distance, Quantiles, RunningFrame, SlidingFrame, TopRows
 from rekindle.columns import column_name, is_added
 from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT, Int64s, integers
 from rekindle.traces.consolidate import consolidate, distinct_keys, key_starts
@@ -50,38 +50,38 @@ def touched_groups(
     change: Any,
     before: TraceReader,
     after: TraceReader,
-    extent: First | Near | Quantiles | None = None,
+    reach: TopRows | SlidingFrame | Quantiles | None = None,
 ) -> Any:
     """`_moment` and the columns of every group that an arranged change touches.
 
-    `change` holds all the changed rows of its keys. With an extent only some rows of a group are
+    `change` holds all the changed rows of its keys. With a reach only some rows of a group are
     given: its first ones, with those that are level with the last of them, those near a change, or
     those at some ranks; the trace is in that order.
     """
-    match extent:
+    match reach:
         case None:
             old, _ = before.probe(distinct_keys(change))
             new = consolidate(pa.concat_tables([old, change]), before.layout)
             return pa.concat_tables([_moment(old, _all(old, -1)), _moment(new, _all(new, 1))])
-        case Near():
-            return _stretches(change, before, extent)
-        case First() | Quantiles():
-            return deciding_rows(distinct_keys(change), before, after, extent)
+        case SlidingFrame():
+            return _stretches(change, before, reach)
+        case TopRows() | Quantiles():
+            return deciding_rows(distinct_keys(change), before, after, reach)
 
 
 def deciding_rows(
-    keys: Int64s, before: TraceReader, after: TraceReader, extent: First | Quantiles
+    keys: Int64s, before: TraceReader, after: TraceReader, reach: TopRows | Quantiles
 ) -> Any:
     """The same for groups that are given by their keys, sorted and distinct."""
-    match extent:
-        case First():
-            old, new = (first_rows(moment, keys, extent.rows) for moment in (before, after))
+    match reach:
+        case TopRows():
+            old, new = (first_rows(moment, keys, reach.rows) for moment in (before, after))
         case Quantiles():
-            old, new = (_standing(moment, keys, extent) for moment in (before, after))
+            old, new = (_standing(moment, keys, reach) for moment in (before, after))
     return pa.concat_tables([_moment(old, _all(old, -1)), _moment(new, _all(new, 1))])
 
 
-def _stretches(change: Any, before: TraceReader, near: Near) -> Any:
+def _stretches(change: Any, before: TraceReader, near: SlidingFrame) -> Any:
     """The rows around every changed place, under minus and plus the number of their stretch."""
     weights = integers(change.column(WEIGHT))
     gone, come = (change.filter(pa.array(mask)) for mask in (weights < 0, weights > 0))
@@ -90,9 +90,9 @@ def _stretches(change: Any, before: TraceReader, near: Near) -> Any:
     places = places_of(change)
     match near.distance:
         case Distance.ROWS:
-            stretches = rows_around(staying, places, near.reach)
+            stretches = rows_around(staying, places, near.furthest)
         case Distance.VALUES:
-            stretches = values_around(places, near.reach)
+            stretches = values_around(places, near.furthest)
     rows = stretches.read(staying)
     old = consolidate(pa.concat_tables([rows, _negated(gone)]), before.layout)
     new = consolidate(pa.concat_tables([rows, come]), before.layout)
@@ -107,7 +107,9 @@ def _standing(reader: TraceReader, keys: Int64s, quantiles: Quantiles) -> Any:
     return _with(_with(rows, column_name(quantiles.rows), stands_for), WEIGHT, _all(rows, 1))
 
 
-def touched_onwards(change: Any, before: TraceReader, kept: TraceReader, onwards: Onwards) -> Any:
+def touched_onwards(
+    change: Any, before: TraceReader, kept: TraceReader, onwards: RunningFrame
+) -> Any:
     """`_moment` and the columns of what groups become, from the first change of each on.
 
     `kept` holds what groups became: the columns of their rows, then those of the results. Given

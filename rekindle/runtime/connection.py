@@ -24,7 +24,7 @@ from rekindle.runtime.contents import Contents
 from rekindle.runtime.creating import Creating
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine, table_node
-from rekindle.runtime.feeding import Feeding
+from rekindle.runtime.factored_maintenance import FactoredMaintenance
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.lengths import marked
 from rekindle.runtime.log import CommitLog
@@ -89,7 +89,7 @@ class Connection:
             terms = ViewTerms(self._term)
             dump = self.definitions.dumped
             self.engine = Engine(store, log, state, plans, self.frames, terms, dump)
-            self.feeding = Feeding(plans, store, self.definitions.rounding)
+            self.feeding = FactoredMaintenance(plans, store, self.definitions.rounding)
             self.engine.feeding = self.feeding
             self.creating = Creating(self.engine, self.definitions, self.feeding)
             self.restoring = Restoring(self.engine, self.definitions, self.feeding)

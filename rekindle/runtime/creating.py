@@ -20,8 +20,8 @@ from rekindle.runtime.arguments import one_of, optional_text, text
 from rekindle.runtime.choosing import Choosing
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine, Incremental
+from rekindle.runtime.factored_maintenance import FactoredMaintenance
 from rekindle.runtime.factorised import is_factorised
-from rekindle.runtime.feeding import Feeding
 from rekindle.runtime.front_ends import front_end_for
 from rekindle.runtime.model_definition import ModelDefinition
 from rekindle.runtime.state import TableEntry, ViewEntry
@@ -70,7 +70,7 @@ class Creating:
 
     engine: Engine
     definitions: Definitions
-    feeding: Feeding
+    feeding: FactoredMaintenance
 
     def create(self, name: str, given: Given, wanted: Wanted) -> ViewEntry:
         """Create a view and fill it."""

@@ -268,11 +268,11 @@ class Database:
             one_of("placement", placement, [each.value for each in Placement])
         self._engine.placement = None if placement is None else Placement(placement)
 
-    def take(self, course: str | None) -> None:
-        """Force what steps do, 'followed' or 'rebuilt'; None lets each step decide."""
-        if course is not None:
-            one_of("course", course, [each.value for each in Refresh])
-        self._engine.forced = None if course is None else Refresh(course)
+    def refresh_by(self, refresh: str | None) -> None:
+        """Force how steps refresh views, 'incremental' or 'full'; None lets each step decide."""
+        if refresh is not None:
+            one_of("refresh", refresh, [each.value for each in Refresh])
+        self._engine.forced = None if refresh is None else Refresh(refresh)
 
     # ---- reading ---------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from rekindle.frontends.spark_sql.front_end import without_ties
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.choice import Policy
 from rekindle.incremental.policies.decisions import Factorised
-from rekindle.incremental.policies.factored_updates import Fed, fed
+from rekindle.incremental.policies.factored_updates import FactoredView, fed
 from rekindle.incremental.policies.factorised import factorise_rows
 from rekindle.incremental.policies.higher_order import follow_deltas
 from rekindle.incremental.policies.joins import Refusal, recognise_rows
@@ -225,7 +225,7 @@ class Definitions:
         """Arithmetic that takes products of doubles apart, although they are rounded then."""
         return SparkArithmetic(self._catalyst, self.catalog.translator)
 
-    def fed(self, entry: ViewEntry, term: Term) -> Fed:
+    def fed(self, entry: ViewEntry, term: Term) -> FactoredView:
         """The view as one that is fed by what changes add to it."""
         found = fed(term, f"{entry.name}·feed", self.rounding)
         if isinstance(found, Refusal):
@@ -236,7 +236,7 @@ class Definitions:
             )
         return found
 
-    def fed_again(self, entry: ViewEntry) -> Fed:
+    def fed_again(self, entry: ViewEntry) -> FactoredView:
         """The same for a stored view."""
         with self._catalyst.under(entry.settings):
             return self.fed(*self.read_again(entry))

@@ -22,7 +22,7 @@ from rekindle.calculus.terms import Term, sources
 from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import Refresh
-from rekindle.circuit.nodes import GroupMap, Keeping, Table, View
+from rekindle.circuit.nodes import GroupMap, Stateful, Table, View
 from rekindle.circuit.stored_nodes import Dump, StoredNode, is_stored, reached, stored
 from rekindle.errors import (
     ClosedError,
@@ -34,7 +34,7 @@ from rekindle.errors import (
 )
 from rekindle.incremental.pipeline import derive
 from rekindle.runtime.commits import Commits, Turn
-from rekindle.runtime.feeding import Changed, Feeding
+from rekindle.runtime.factored_maintenance import Changed, FactoredMaintenance
 from rekindle.runtime.filling import Filling
 from rekindle.runtime.garbage import Garbage
 from rekindle.runtime.history import Change, History
@@ -123,7 +123,7 @@ class Engine:
         """The epoch whose commit was interrupted when its record may have been written."""
         self.commits = Commits(self.turn, self.apply, self._last_committed)
         self._garbage = Garbage(store, self.snapshots)
-        self.feeding: Feeding | None = None
+        self.feeding: FactoredMaintenance | None = None
         self._filling = Filling(plans, frames, store, self._places_inline)
         self._settings = ViewSettings(plans.lowering.catalyst)
 
@@ -158,7 +158,7 @@ class Engine:
         if circuit.names.get(entry.name) != entry.node:
             raise StalePlanError("what keeps it is derived otherwise by now")
         for node in circuit.reachable(entry.node):
-            if not isinstance(node, Keeping):
+            if not isinstance(node, Stateful):
                 continue
             trace = self.state.traces.get(node.id)
             if trace is None:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from rekindle.catalyst.types import stored, struct_of
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import Keeping, Table, View
+from rekindle.circuit.nodes import Stateful, Table, View
 from rekindle.columns import column_name
 from rekindle.kernels.difference import difference
 from rekindle.runtime.history import Change, History, older_layout
@@ -60,7 +60,7 @@ class Filling:
         nothing = {
             node.id: Trace(self._plans.layout(node))
             for node in demanded.nodes.values()
-            if isinstance(node, Keeping)
+            if isinstance(node, Stateful)
         }
         context = StepContext(demanded, nothing, self._store, epoch, frozenset(demanded.nodes))
         if self._places_inline(sum(trace.live for trace in seeds.values())):
@@ -78,7 +78,7 @@ class Filling:
         found = {}
         for key in keys:
             node = circuit.nodes[key]
-            if isinstance(node, Keeping):
+            if isinstance(node, Stateful):
                 run = filled.runs.get(key)
                 found[key] = Trace(self._plans.layout(node), () if run is None else (run,))
         return found

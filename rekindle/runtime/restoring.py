@@ -27,7 +27,7 @@ from rekindle.frontends.catalog import named_in
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine, StalePlanError
-from rekindle.runtime.feeding import Feeding
+from rekindle.runtime.factored_maintenance import FactoredMaintenance
 from rekindle.runtime.state import Entry, TableEntry, ViewEntry
 from rekindle.runtime.stored import sound_definition
 from rekindle.shapes import ShapeError
@@ -48,7 +48,7 @@ class Restoring:
 
     engine: Engine
     definitions: Definitions
-    feeding: Feeding
+    feeding: FactoredMaintenance
     registered: dict[str, tuple[ViewEntry, Term]] = field(default_factory=dict)
     """Definitions that the user gave again, of views whose stored ones are not trusted."""
     _warned: set[str] = field(default_factory=set)

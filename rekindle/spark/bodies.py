@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.scalars import Column
-from rekindle.calculus.terms import Body, Measure, Onwards
+from rekindle.calculus.terms import Body, Measure, RunningFrame
 from rekindle.catalyst.bodies import (
     CatalystAggregate,
     CatalystCogroupMap,
@@ -50,7 +50,7 @@ class Bodies:
         attributes: Sequence[JavaObject],
     ) -> JavaObject:
         """The plan of a node's body, over all rows of a group or those from a change on."""
-        if isinstance(node.extent, Onwards) and isinstance(node.body, CatalystRunning):
+        if isinstance(node.reach, RunningFrame) and isinstance(node.body, CatalystRunning):
             return self._going_on(node.body, keys, rows, attributes)
         return self.plan(node.body, keys, rows, attributes)
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rekindle.circuit.circuit import Scope
-from rekindle.circuit.nodes import Formed, Indexing, Keeping, Node, Passing, Table
+from rekindle.circuit.nodes import Formed, Indexing, Node, Passing, Stateful, Table
 from rekindle.circuit.stages import Branch
 from rekindle.errors import EvaluationError
 from rekindle.spark.columnar import Columnar, through
@@ -176,7 +176,7 @@ class DistributedStep(Executor[Trace, Columns, Run]):
         elif run is not None:
             self._rows[node.id] = run.rows
         result.passing |= self._scratch
-        if run is not None and isinstance(node, Keeping):
+        if run is not None and isinstance(node, Stateful):
             result.runs[node.id] = run
         elif run is not None:
             result.passing.update(run.paths)
@@ -196,7 +196,7 @@ class DistributedStep(Executor[Trace, Columns, Run]):
 
     def _may_give(self, node: Passing, run: Run | None) -> bool:
         """Is a node to be read, after what it keeps has changed by a run?"""
-        if isinstance(node, Keeping):
+        if isinstance(node, Stateful):
             return run is not None or self._context.announces(node)
         return not self._outputs.is_empty(node)
 

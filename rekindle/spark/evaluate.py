@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rekindle.calculus.terms import Term
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import Keeping, Table
+from rekindle.circuit.nodes import Stateful, Table
 from rekindle.incremental.pipeline import derive
 from rekindle.spark.inline import InlineStep
 from rekindle.spark.plans import Plans
@@ -38,7 +38,7 @@ class Evaluation:
         nothing = {
             key: Trace(self._plans.layout(node))
             for key, node in nodes.items()
-            if isinstance(node, Keeping)
+            if isinstance(node, Stateful)
         }
         context = StepContext(self._circuit, nothing, self._store, 0, frozenset(nodes))
         seeds = {self._circuit.names[name]: rows for name, rows in contents.items()}

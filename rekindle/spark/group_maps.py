@@ -15,10 +15,10 @@ from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Near, Onwards
+from rekindle.calculus.terms import RunningFrame, SlidingFrame
 from rekindle.circuit.nodes import GroupMap
+from rekindle.kernels.nested_time import from_until
 from rekindle.kernels.regroup import MOMENT, parted, with_signs
-from rekindle.kernels.settle import from_until
 from rekindle.spark.frames import Frames, of_table, to_arrow
 from rekindle.spark.plans import Plans, group_columns, with_positional_names
 from rekindle.spark.step import StepContext
@@ -33,13 +33,13 @@ def mapped_in_driver(
     schema = context.circuit.nodes[node.arrangement].schema
     parts = []
     if len(rows):
-        if isinstance(node.extent, Onwards):
+        if isinstance(node.reach, RunningFrame):
             leaving, rows = parted(rows)
             parts.append(with_positional_names(leaving))
         result = plans.regroup(node, schema).run(rows)
         if node.stamps:
             result = from_until(result, len(node.keys), node.stamps)
-        elif isinstance(node.extent, Near):
+        elif isinstance(node.reach, SlidingFrame):
             result = with_signs(result)
         parts.append(with_positional_names(result))
     if not node.keys and isinstance(node.body, Measures):
@@ -60,7 +60,7 @@ def mapped_on_spark(
     frame = frames.of_plan(plans.bodies.of_node(node, keys, leaf, attributes))
     if node.stamps:
         return _from_until(frame, len(node.keys), node.stamps)
-    if isinstance(node.extent, Near):
+    if isinstance(node.reach, SlidingFrame):
         return frame.withColumn(WEIGHT, F.signum(WEIGHT).cast("bigint"))
     if node.kept is not None:
         leaving = rows.where(F.col(MOMENT) < 0).withColumnRenamed(MOMENT, WEIGHT)

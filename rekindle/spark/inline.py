@@ -16,10 +16,10 @@ from rekindle.circuit.nodes import (
     GroupMap,
     HalfJoin,
     Indexing,
-    Keeping,
     Moment,
     Node,
     Passing,
+    Stateful,
 )
 from rekindle.circuit.operators.running import Cut, Reading, Work
 from rekindle.circuit.stages import Branch
@@ -114,7 +114,7 @@ class InlineStep(Executor[pa.Table, pa.Table, pa.Table | None]):
         changed = {
             node.id: self._summed(node.id, self._past[node.id])
             for node in scope.members
-            if isinstance(node, Keeping) and self._past.get(node.id)
+            if isinstance(node, Stateful) and self._past.get(node.id)
         }
         self._changes, self._past = before, {}
         return changed
@@ -220,7 +220,7 @@ class InlineStep(Executor[pa.Table, pa.Table, pa.Table | None]):
     def _write(self, seeds: Mapping[str, pa.Table], result: StepResult) -> None:
         """Write what traces grow by, last, so that a step that fails leaves no files."""
         for node in self._context.circuit.nodes.values():
-            if node.id in seeds or not isinstance(node, Keeping):
+            if node.id in seeds or not isinstance(node, Stateful):
                 continue
             state = self._states if isinstance(node, Passing) else self._changes
             table = state.get(node.id)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.schema import Field, Schema
-from rekindle.catalyst.inlet import Inlet
+from rekindle.catalyst.arrow_input import ArrowInput
 from rekindle.catalyst.jvm import Catalyst, JavaObject, simple_name
 from rekindle.catalyst.types import data_type, payload_schema, stored
 from rekindle.columns import column_name
@@ -97,7 +97,7 @@ class LocalPlans:
             self._session, build(leaf)
         )
         physical = dataset.queryExecution().executedPlan()
-        source = Inlet.of(catalyst, attributes)
+        source = ArrowInput.of(catalyst, attributes)
         fields = [
             StructField(column_name(i), stored(data_type(type_)), True)
             for i, type_ in enumerate(types)
@@ -117,7 +117,7 @@ class LocalPlans:
         self,
         table: pa.Table,
         rdd: JavaObject,
-        source: Inlet,
+        source: ArrowInput,
         target: JavaObject,
         readers: int,
     ) -> pa.Table | None:
@@ -197,7 +197,7 @@ class LocalPlan:
         self,
         plans: LocalPlans,
         rdd: JavaObject,
-        source: Inlet,
+        source: ArrowInput,
         target: JavaObject,
         nothing: pa.Table,
         readers: int,

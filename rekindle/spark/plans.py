@@ -18,7 +18,7 @@ from rekindle.aggregates.extremes import Greatest, Least
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Body, Measure, Onwards
+from rekindle.calculus.terms import Body, Measure, RunningFrame
 from rekindle.catalyst.bodies import CatalystGroupMap, CatalystTop
 from rekindle.catalyst.jvm import JavaObject, id_of, simple_name, type_text
 from rekindle.catalyst.scalars import CatalystScalar
@@ -75,7 +75,7 @@ def group_columns(node: GroupMap, rows: Schema) -> tuple[tuple[int, ...], list[s
     Over stamped rows a group is also one of an iteration, which lasts until another, of each scope.
     Going onwards a row has results too.
     """
-    if isinstance(node.extent, Onwards):
+    if isinstance(node.reach, RunningFrame):
         return node.keys, list(node.schema.types)
     stamps = node.stamps
     if not stamps:

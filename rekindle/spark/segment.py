@@ -29,8 +29,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
+from rekindle.catalyst.arrow_input import ArrowInput
 from rekindle.catalyst.failures import spark_error
-from rekindle.catalyst.inlet import Inlet
 from rekindle.catalyst.jvm import Catalyst, JavaObject, simple_name
 from rekindle.catalyst.types import data_type, stored
 from rekindle.catalyst.variants import from_spark
@@ -69,7 +69,7 @@ class Channel:
         self._buffered, self._data = java.BufferedOutputStream, java.DataOutputStream
 
     def map(
-        self, table: pa.Table, source: Inlet, function: JavaObject, target: JavaObject
+        self, table: pa.Table, source: ArrowInput, function: JavaObject, target: JavaObject
     ) -> pa.Table:
         """Each row of `table` through a JVM function that gives rows of the schema `target`."""
         mapped = self.exchange(table, source, lambda rows: rows.map(function), target)
@@ -79,7 +79,7 @@ class Channel:
     def exchange(
         self,
         table: pa.Table,
-        source: Inlet,
+        source: ArrowInput,
         through: Callable[..., JavaObject],
         target: JavaObject,
         readers: int = 1,
@@ -110,7 +110,7 @@ class Channel:
     def _exchange(
         self,
         table: pa.Table,
-        source: Inlet,
+        source: ArrowInput,
         through: Callable[..., JavaObject],
         target: JavaObject,
         readers: int,
@@ -243,7 +243,7 @@ class Segment:
         """Consecutive stages as one JVM function on tables."""
         function: JavaObject = None
         filtered = False
-        source: Inlet | None = None
+        source: ArrowInput | None = None
         for stage in stages:
             weight = self._catalyst.attribute(WEIGHT, "bigint")
             expressions = self._expressions(stage, weight, filtered=filtered)
@@ -253,7 +253,7 @@ class Segment:
             )
             if function is None:
                 function = self._unsafe(attributes, projection)
-                source = Inlet.of(self._catalyst, attributes)
+                source = ArrowInput.of(self._catalyst, attributes)
             else:
                 function = function.andThen(projection)
             filtered = filtered or stage.predicate is not None

@@ -23,7 +23,6 @@ from rekindle.calculus.terms import (
     Aggregate,
     AggregateFunction,
     Answer,
-    Band,
     Condition,
     Distinct,
     Filter,
@@ -35,6 +34,7 @@ from rekindle.calculus.terms import (
     OuterJoin,
     Padded,
     Range,
+    RangeCondition,
     SemiJoin,
     Source,
     Term,
@@ -318,8 +318,8 @@ _RANGES = st.one_of(
 )
 _BANDS = st.one_of(
     st.none(),
-    st.builds(Band, _RANGES, _RANGES),
-    st.builds(Band, _RANGES, st.none()),
-    st.builds(Band, st.none(), _RANGES),
+    st.builds(RangeCondition, _RANGES, _RANGES),
+    st.builds(RangeCondition, _RANGES, st.none()),
+    st.builds(RangeCondition, st.none(), _RANGES),
 )
 """What a band says of a join is not looked at where its meaning is computed."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.algebra.zset import ZSet
-from rekindle.calculus import identity, stamps, walks
+from rekindle.calculus import identity, nested_time, walks
 from rekindle.calculus.interpreter import evaluate
 from rekindle.calculus.scalars import Call, Column, Literal, Scalar
 from rekindle.calculus.schema import Schema
@@ -213,22 +213,22 @@ def test_a_recursion_over_shared_terms_is_stamped_node_by_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = 0
-    original = stamps._Lifting._made
+    original = nested_time._Lifting._made
 
-    def counted(self: stamps._Lifting, term: Term) -> Term:
+    def counted(self: nested_time._Lifting, term: Term) -> Term:
         nonlocal made
         made += 1
         return original(self, term)
 
-    monkeypatch.setattr(stamps._Lifting, "_made", counted)
+    monkeypatch.setattr(nested_time._Lifting, "_made", counted)
     body = UnionAll((TABLE, nested(14, Source("r", SCHEMA))))
-    (stamped,) = stamps.stamped_bodies(Fix(("r",), (body,)))
+    (stamped,) = nested_time.stamped_bodies(Fix(("r",), (body,)))
     assert made <= len(distinct_nodes(body))
     assert len(distinct_nodes(stamped)) <= 4 * len(distinct_nodes(body))
     deep: Term = Source("r", SCHEMA)
     for _ in range(3_000):
         deep = Filter(deep, Literal(True, "boolean"))
-    assert stamps.stamped_bodies(Fix(("r",), (deep,)))[0].schema.names == ("k", "v", "_stamp")
+    assert nested_time.stamped_bodies(Fix(("r",), (deep,)))[0].schema.names == ("k", "v", "_stamp")
 
 
 def test_a_subterm_is_replaced_once() -> None:

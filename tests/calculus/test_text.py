@@ -18,19 +18,19 @@ from rekindle.calculus.terms import (
     AggregateFunction,
     Distance,
     Distinct,
-    Extent,
     Filter,
-    First,
     FlatMap,
     Join,
     Map,
     Measure,
-    Near,
-    Onwards,
     PerGroup,
     Quantiles,
+    Reach,
+    RunningFrame,
+    SlidingFrame,
     Source,
     Term,
+    TopRows,
     UnionAll,
 )
 from rekindle.calculus.text import parse, to_text, to_text_with_table
@@ -256,19 +256,19 @@ def test_an_error_says_where_and_what(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "extent",
+    "reach",
     [
         None,
-        First(1, 3),
-        Near(0, 2, 5, Distance.ROWS),
-        Near(2, 0, 1, Distance.VALUES),
-        Onwards(1, 4),
+        TopRows(1, 3),
+        SlidingFrame(0, 2, 5, Distance.ROWS),
+        SlidingFrame(2, 0, 1, Distance.VALUES),
+        RunningFrame(1, 4),
         Quantiles(1, 2, 3, (0.0, 0.25, 1e-09)),
     ],
 )
-def test_the_extent_of_a_group_parses_back(extent: Extent | None) -> None:
+def test_the_extent_of_a_group_parses_back(reach: Reach | None) -> None:
     body = Measures(Schema.of(x="int"), (Measure("n", AggregateFunction.COUNT, (), "bigint"),))
-    term = PerGroup(T1, (0,), body, extent)
+    term = PerGroup(T1, (0,), body, reach)
     assert parse(to_text(term)) == term
 
 
@@ -285,6 +285,6 @@ def test_the_fractions_of_a_quantile_parse_back() -> None:
 
 def test_a_distance_is_of_rows_or_of_values() -> None:
     body = Measures(Schema.of(x="int"), (Measure("n", AggregateFunction.COUNT, (), "bigint"),))
-    text = to_text(PerGroup(T1, (0,), body, Near(0, 2, 5, Distance.ROWS)))
+    text = to_text(PerGroup(T1, (0,), body, SlidingFrame(0, 2, 5, Distance.ROWS)))
     with pytest.raises(DefinitionError, match="a distance, one of rows, values, found 'miles'"):
         parse(text.replace("rows of", "miles of"))

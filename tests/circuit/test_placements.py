@@ -18,7 +18,7 @@ import pytest
 
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Aggregate, Distance, Extent, First, Near
+from rekindle.calculus.terms import Aggregate, Distance, Reach, SlidingFrame, TopRows
 from rekindle.calculus.text import parse
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.nodes import (
@@ -201,10 +201,12 @@ def test_some_columns_are_those_of_all(node: Passing, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "extent", [None, First(1, 2), Near(1, 1, 1, Distance.ROWS)], ids=["all", "first", "near"]
+    "reach",
+    [None, TopRows(1, 2), SlidingFrame(1, 1, 1, Distance.ROWS)],
+    ids=["all", "first", "near"],
 )
-def test_touched_groups_are_the_same(extent: Extent | None, tmp_path: Path) -> None:
-    node = GroupMap(B.id, (0,), Measures(ROWS, COUNTED.measures), extent)
+def test_touched_groups_are_the_same(reach: Reach | None, tmp_path: Path) -> None:
+    node = GroupMap(B.id, (0,), Measures(ROWS, COUNTED.measures), reach)
     step = Step(tmp_path, 3, [node])
     whole = step.in_driver(node)
     assert whole is not None and len(whole)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rekindle.calculus.scalars import Column, Literal
-from rekindle.calculus.terms import Band, Join, Range
+from rekindle.calculus.terms import Join, Range, RangeCondition
 from rekindle.calculus.text import parse, to_text
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, parts
@@ -186,12 +186,12 @@ def test_a_band_that_says_nothing_or_too_much_cannot_be_built() -> None:
     assert isinstance(join, Join) and join.band is not None
     place = Column(1, "bigint", nullable=False)
     for band in (
-        Band(),
-        Band(Range(place, None, None)),
-        Band(Range(Column(3, "bigint", nullable=False), place, None)),
-        Band(Range(place, Column(4, "bigint", nullable=False), None)),
-        Band(Range(place, Column(1, "bigint"), None)),
-        Band(Range(place, Literal(1, "int"), None)),
+        RangeCondition(),
+        RangeCondition(Range(place, None, None)),
+        RangeCondition(Range(Column(3, "bigint", nullable=False), place, None)),
+        RangeCondition(Range(place, Column(4, "bigint", nullable=False), None)),
+        RangeCondition(Range(place, Column(1, "bigint"), None)),
+        RangeCondition(Range(place, Literal(1, "int"), None)),
     ):
         with pytest.raises(DefinitionError):
             replace(join, band=band)

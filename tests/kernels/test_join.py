@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rekindle.kernels import ChangeSide, join_batches, join_change
-from rekindle.kernels.join import Meeting
+from rekindle.kernels.join import Probe
 from rekindle.traces import TraceReader, key_ranges
 from tests.traces.model import (
     LAYOUT,
@@ -82,7 +82,7 @@ def test_only_wanted_columns_are_gathered(side: ChangeSide, wanted: tuple[int, .
     change = arranged((row, 1) for row in range(0, 40, 2))
     reader = TraceReader.of_tables(LAYOUT, [arranged((row, 2) for row in range(0, 40, 3))])
     whole = join_change(change, reader, side)
-    (narrow,) = Meeting(side).batches(change, reader, wanted=wanted)
+    (narrow,) = Probe(side).batches(change, reader, wanted=wanted)
     assert len(narrow) and narrow.equals(whole.select([0, *(1 + i for i in wanted)]))
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rekindle.calculus.terms import Distance, First, Near, Onwards
+from rekindle.calculus.terms import Distance, RunningFrame, SlidingFrame, TopRows
 from rekindle.kernels.regroup import MOMENT, parted, touched_groups, touched_onwards
 from rekindle.traces import near as near_module
 from rekindle.traces.consolidate import consolidate
@@ -75,7 +75,7 @@ def test_with_an_order_the_first_rows_are_enough(stored: Bag, new: Bag, first: i
         return {group: sorted(values)[:first] for group, values in found.items()}
 
     whole = least(touched_groups(change, before, after))
-    assert least(touched_groups(change, before, after, First(1, first))) == whole
+    assert least(touched_groups(change, before, after, TopRows(1, first))) == whole
 
 
 # ---- the rows around a change, and those from it on -----------------------------------------
@@ -127,7 +127,7 @@ def _changed(data: st.DataObject, stored: list[Row]) -> tuple[Counter[Row], Coun
     return come, Counter(stored[i] for i in gone)
 
 
-def _frames(rows: list[Row], near: Near) -> Iterator[tuple[Row, tuple[int, ...]]]:
+def _frames(rows: list[Row], near: SlidingFrame) -> Iterator[tuple[Row, tuple[int, ...]]]:
     """Each row of a group with what its frame has in it, in order."""
     rows = sorted(rows)
     for i, row in enumerate(rows):
@@ -142,12 +142,16 @@ def _frames(rows: list[Row], near: Near) -> Iterator[tuple[Row, tuple[int, ...]]
 @given(
     ordered.filter(bool),
     st.builds(
-        Near, st.just(1), st.integers(0, 3), st.integers(0, 3), st.sampled_from(list(Distance))
+        SlidingFrame,
+        st.just(1),
+        st.integers(0, 3),
+        st.integers(0, 3),
+        st.sampled_from(list(Distance)),
     ),
     st.data(),
 )
 def test_the_rows_around_a_change_are_enough(
-    stored: list[Row], near: Near, data: st.DataObject
+    stored: list[Row], near: SlidingFrame, data: st.DataObject
 ) -> None:
     """f(N + Δx) − f(N) = f(x + Δx) − f(x) for what sees the rows near it."""
     come, gone = _changed(data, stored)
@@ -199,7 +203,7 @@ def test_the_rows_from_a_change_on_go_on_from_the_last_result(
         _ordered(change),
         TraceReader.of_tables(ORDERED, [_ordered(Counter(stored))]),
         TraceReader.of_tables(KEPT, [kept]),
-        Onwards(1, 3),
+        RunningFrame(1, 3),
     )
     leaving, becoming = parted(table)
     found: Counter[Any] = Counter()

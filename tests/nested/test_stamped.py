@@ -9,7 +9,7 @@ import pytest
 from rekindle.algebra.relational import filter_rows, map_rows
 from rekindle.algebra.zset import ZSet
 from rekindle.calculus.interpreter import Rows, evaluate
-from rekindle.calculus.stamps import stamped, stamped_bodies
+from rekindle.calculus.nested_time import stamped, stamped_bodies
 from rekindle.calculus.terms import STAMPED, Fix, Source, Term
 from rekindle.calculus.text import parse, to_text_with_table
 from rekindle.errors import IterationLimitError

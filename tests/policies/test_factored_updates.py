@@ -23,7 +23,7 @@ from rekindle.calculus.terms import (
     Term,
 )
 from rekindle.incremental.policies.factored_updates import (
-    Fed,
+    FactoredView,
     Matrix,
     fed,
     followed,
@@ -53,9 +53,9 @@ def chain(length: int, name: str = "a") -> Aggregate:
     return Aggregate(term, keys, (total,))
 
 
-def made(term: Term) -> Fed:
+def made(term: Term) -> FactoredView:
     found = fed(term, "feed", PYTHON)
-    assert isinstance(found, Fed), found
+    assert isinstance(found, FactoredView), found
     return found
 
 

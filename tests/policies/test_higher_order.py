@@ -26,7 +26,7 @@ from rekindle.calculus.text import parse, to_text_with_table
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, Refresh, parts
 from rekindle.circuit.explain import explain
-from rekindle.circuit.nodes import Arrangement, Exchange, Group, HalfJoin, Keeping, Moment, Table
+from rekindle.circuit.nodes import Arrangement, Exchange, Group, HalfJoin, Moment, Stateful, Table
 from rekindle.errors import DefinitionError
 from rekindle.incremental.pipeline import derive, intermediate_streams
 from rekindle.incremental.policies.decisions import Factorised
@@ -264,7 +264,7 @@ def test_a_join_of_two_changes_is_shown_as_one() -> None:
 
 def test_a_change_of_everything_is_rebuilt_and_one_row_is_followed() -> None:
     circuit = circuit_of(q=triggered(r_s_t()).term)
-    stored = {key: 100_000 for key, node in circuit.nodes.items() if isinstance(node, Keeping)}
+    stored = {key: 100_000 for key, node in circuit.nodes.items() if isinstance(node, Stateful)}
     table = circuit.names["r"]
     for rows, refresh in ((90_000, Refresh.FULL), (1, Refresh.INCREMENTAL)):
         (part,) = parts(circuit, {table: ChangeSize(rows, -rows)}, stored, {})

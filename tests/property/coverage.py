@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from rekindle.calculus.terms import Distance, First, Near, Onwards, Quantiles
+from rekindle.calculus.terms import Distance, Quantiles, RunningFrame, SlidingFrame, TopRows
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.explain_nodes import Strategy, strategy_of
 from rekindle.circuit.nodes import (
@@ -156,14 +156,14 @@ def way_of(node: Node, circuit: Circuit) -> str:
         case Group():
             return "per key" if node.keys else "one group"
         case GroupMap():
-            match node.extent:
-                case First():
+            match node.reach:
+                case TopRows():
                     return "first rows"
-                case Near(distance=Distance.ROWS):
+                case SlidingFrame(distance=Distance.ROWS):
                     return "rows near a change"
-                case Near():
+                case SlidingFrame():
                     return "values near a change"
-                case Onwards():
+                case RunningFrame():
                     return "from a change on"
                 case Quantiles():
                     return "values at ranks"

@@ -125,10 +125,11 @@ def _every_step(spark: SparkSession, data: st.DataObject, aims: Sequence[Aim] = 
                 edits = _noted(
                     data.draw(changes.transactions(model, 5, 2 if aims else 10), f"step {step}")
                 )
-                course = data.draw(st.sampled_from(["followed", "followed", "rebuilt"]), "course")
-                subject.db.take(course)
+                ways = st.sampled_from(["incremental", "incremental", "full"])
+                refresh = data.draw(ways, "refresh")
+                subject.db.refresh_by(refresh)
                 subject.run(edits)
-                if course == "followed":
+                if refresh == "incremental":
                     check_work(subject.db, edits, subject.before)
                 subject.check(model)
                 if step == reopen_after:
@@ -193,7 +194,7 @@ def _placed(
     loaded = _noted(data.draw(changes.calls(model, 6), "load"))
     steps = [loaded]
     steps += [_noted(data.draw(changes.calls(model), f"step {i}")) for i in range(2)]
-    course = data.draw(st.sampled_from(["followed", "rebuilt"]), "course of the last")
+    refresh = data.draw(st.sampled_from(["incremental", "full"]), "refresh of the last")
     model = Model.empty(defined.specs)
     with tempfile.TemporaryDirectory() as root:
         subjects = []
@@ -202,7 +203,7 @@ def _placed(
         ):
             db = rekindle.connect(f"{root}/{number}", spark=spark, partitions=partitions)
             db.place(placement)
-            db.take("followed" if number < 2 else course)
+            db.refresh_by("incremental" if number < 2 else refresh)
             subjects.append(defined.subject(db, spark))
         try:
             for subject in subjects:

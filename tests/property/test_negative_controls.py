@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 import rekindle
 from rekindle.circuit.nodes import HalfJoin, Moment
 from rekindle.circuit.operators import group
-from rekindle.kernels import settle
+from rekindle.kernels import nested_time
 from rekindle.runtime import engine, log
 from tests.property import values
 from tests.property.changes import Edit, Model
@@ -74,13 +74,13 @@ def scenario(path: Path, spark: SparkSession) -> None:
 
 
 def distinct_loses_a_sign(patch: pytest.MonkeyPatch) -> None:
-    right = settle.distinct_change
+    right = nested_time.distinct_change
 
     def wrong(change: Any, reader: Any) -> Any:
         found = right(change, reader)
         return found.set_column(0, "_weight", pc.abs(found.column("_weight")))
 
-    patch.setattr(settle, "distinct_change", wrong)
+    patch.setattr(nested_time, "distinct_change", wrong)
 
 
 def aggregate_forgets_to_retract(patch: pytest.MonkeyPatch) -> None:

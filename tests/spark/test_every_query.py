@@ -234,14 +234,14 @@ def test_every_kind_of_query_is_found_again_and_can_be_rebuilt(
             db.create_view(view, query)
     with rekindle.connect(warehouse, spark=spark) as db:
         before = {view: collected(db.table(view)) for view in views}
-        db.take("rebuilt")
+        db.refresh_by("full")
         tables.reopened(db).step()
         _agree(db, views)
         for view in views:
             total = Counter(before[view])
             total.update(weighted(db.changes(view, since=db.epoch - 1)))
             assert without_zeros(total) == collected(db.table(view)), view
-        db.take("followed")
+        db.refresh_by("incremental")
         tables.step()
         _agree(db, views)
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.errors import ConstraintError, DefinitionError, RowError, UnsupportedError
-from rekindle.runtime import feeding, products
+from rekindle.runtime import factored_maintenance, products
 from rekindle.runtime.database import Database
 
 SIZE = 4
@@ -60,17 +60,17 @@ def checked(db: Database) -> None:
 
 def evaluated(db: Database) -> set[str]:
     """What the circuits of the view were made for: "" for plain changes, else a table."""
-    return {table for _, table in db._connection.feeding._evaluations}
+    return {table for _, table in db._connection.factored_maintenance._evaluations}
 
 
 @pytest.mark.parametrize("kind", ["BIGINT", "DOUBLE"])
 def test_every_step_gives_what_spark_gives(
     db: Database, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feeding, "PIECE", 5)
+    monkeypatch.setattr(factored_maintenance, "PIECE", 5)
     filled(db, kind)
     checked(db)
-    db._connection.feeding.forget_circuits()
+    db._connection.factored_maintenance.forget_circuits()
     before = {(r.i, r.j): r.v for r in db.table("a2").collect()}
     u, v = np.array([1, -2, 0, 3]), np.array([2, 1, 0, -1])
     with db.transaction() as tx:
@@ -125,7 +125,7 @@ def test_products_in_plain_changes_are_found_and_led_through_as_vectors(
         assert [line.split(" rows of ")[-1] for line in db.explain("p").fed.splitlines()] == taken
         checked(db)
 
-    db._connection.feeding.forget_circuits()
+    db._connection.factored_maintenance.forget_circuits()
     arrived = block(SIZE, 1)
     with db.transaction() as tx:
         tx.insert("a2", arrived)
@@ -172,10 +172,10 @@ def test_a_fed_view_is_one_thing_to_its_user(
         with again.transaction() as tx:
             tx.update_factored("a2", {0: 2, 1: 1}, {2: 1})
         again.place(None)
-        again.take("rebuilt")
+        again.refresh_by("full")
         with again.transaction() as tx:
             tx.upsert("a1", [(0, 0, 11)])
-        again.take(None)
+        again.refresh_by(None)
         checked(again)
         stored = [
             node.facts.rows_stored or 0

@@ -81,9 +81,9 @@ def test_every_step_gives_what_spark_gives(db: Database, placement: str) -> None
         tx.delete("t", [(1, 2)])
         tx.insert("t", [(1, 2)])
     check()
-    db.take("rebuilt")
+    db.refresh_by("full")
     db.sql("DELETE FROM r WHERE a = 1")
-    db.take("followed")
+    db.refresh_by("incremental")
     db.sql("DELETE FROM r WHERE x = 1")
     check()
     for name in (first, *others):

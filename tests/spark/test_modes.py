@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 import rekindle
 from rekindle.aggregates import AggregateFunction
 from rekindle.calculus.bodies import Measures
-from rekindle.calculus.terms import First
+from rekindle.calculus.terms import TopRows
 from rekindle.circuit.nodes import Regroup
 from rekindle.runtime.database import Database
 from tests.spark.helpers import collected, rows_of_groups_read
@@ -83,7 +83,7 @@ def _functions(db: Database) -> list[AggregateFunction]:
         for measure in node.body.measures:
             found.append(measure.function)
             if measure.function is not AggregateFunction.OTHER:
-                assert isinstance(node.extent, First) and node.extent.rows == 1
+                assert isinstance(node.reach, TopRows) and node.reach.rows == 1
     return found
 
 

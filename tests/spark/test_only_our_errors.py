@@ -112,7 +112,7 @@ CALLS: dict[str, Callable[[Database, Any, Any, Any], object]] = {
     "recompute": lambda db, name, x, y: db.recompute(name),
     "factorised": lambda db, name, x, y: db.factorised(name),
     "place": lambda db, name, x, y: db.place(x),
-    "take": lambda db, name, x, y: db.take(x),
+    "refresh_by": lambda db, name, x, y: db.refresh_by(x),
     "sql": lambda db, name, x, y: db.sql(x, y),
 }
 

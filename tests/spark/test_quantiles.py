@@ -63,7 +63,7 @@ def _follow(db: Database, type_: str, steps: Sequence[str]) -> None:
     measures = ", ".join(f"{measure} AS m{i}" for i, measure in enumerate(chosen))
     db.create_view("keyed", f"SELECT k, {measures}, count(x) AS c FROM t GROUP BY k")
     db.create_view("whole", f"SELECT {measures} FROM t")
-    assert {type(extent) for extent in _extents(db)} == {Quantiles}
+    assert {type(reach) for reach in _extents(db)} == {Quantiles}
     values = enumerate([*VALUES[type_], "NULL"])
     rows = ", ".join(f"({n}, {1 + n % 2}, CAST({value} AS {type_}))" for n, value in values)
     for statement in (f"INSERT INTO t VALUES {rows}", *steps):
@@ -73,7 +73,7 @@ def _follow(db: Database, type_: str, steps: Sequence[str]) -> None:
 
 
 def _extents(db: Database) -> list[Any]:
-    return [n.extent for n in db._engine.circuit.nodes.values() if isinstance(n, GroupMap)]
+    return [n.reach for n in db._engine.circuit.nodes.values() if isinstance(n, GroupMap)]
 
 
 @pytest.mark.parametrize("keys", ["", "k, "])
@@ -98,7 +98,7 @@ def test_percentiles_of_one_column_are_found_together(db: Database) -> None:
     db.create_view(
         "v", "SELECT k, median(x) a, percentile(x, 0.9) b, median(y) c FROM t GROUP BY k"
     )
-    assert sorted(extent.fractions for extent in _extents(db)) == [(0.5,), (0.5, 0.9)]
+    assert sorted(reach.fractions for reach in _extents(db)) == [(0.5,), (0.5, 0.9)]
 
 
 def test_explain_says_which_values_decide(db: Database) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.calculus.terms import Band, Join, Range, Term
+from rekindle.calculus.terms import Join, Range, RangeCondition, Term
 from rekindle.circuit.nodes import HalfJoin
 from rekindle.errors import RekindleError
 from rekindle.frontends.spark_sql.front_end import SparkSql
@@ -454,7 +454,7 @@ def test_which_conditions_give_ranges(db: Database) -> None:
         if expected is None:
             assert found is None, condition
         else:
-            assert isinstance(found, Band), condition
+            assert isinstance(found, RangeCondition), condition
             assert (_ends(found.left), _ends(found.right)) == expected, condition
             deciding = {r.decides for r in (found.left, found.right) if r is not None}
             assert deciding == DECIDED.get(condition, {False}), condition

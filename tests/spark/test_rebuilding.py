@@ -95,7 +95,7 @@ def test_rebuilding_on_spark(filled: Database) -> None:
 
 def test_a_failed_rebuilding_step_leaves_everything(filled: Database) -> None:
     filled.create_view("inverse", "SELECT k, sum(100 / (x - 1000)) AS s FROM t GROUP BY k")
-    filled.take("rebuilt")
+    filled.refresh_by("full")
     with refused(filled, Exception, "zero"):  # type: ignore[arg-type]
         filled.sql("UPDATE t SET x = 1000 WHERE id = 7")
     filled.sql("UPDATE t SET x = 7 WHERE id = 7")
@@ -118,6 +118,6 @@ def test_views_that_share_a_total_agree(db: Database) -> None:
             db.sql({"empty": "INSERT INTO t VALUES (1), (2)"}.get(state, "DELETE FROM t"))
 
 
-def test_an_unknown_course_is_refused(db: Database) -> None:
+def test_an_unknown_refresh_is_refused(db: Database) -> None:
     with refused(db, UnknownNameError, "sideways"):
-        db.take("sideways")
+        db.refresh_by("sideways")

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.calculus.terms import Distance, Extent, Near, Onwards
+from rekindle.calculus.terms import Distance, Reach, RunningFrame, SlidingFrame
 from rekindle.circuit.nodes import GroupMap
 from rekindle.circuit.operators import group_map
 from rekindle.kernels import regroup
@@ -73,16 +73,16 @@ VIEWS = {
     "one partition": _query("sum(x); rank()", "(ORDER BY o NULLS LAST {})", ""),
     "whole": _query("ntile(2); row_number(); lag(x)", TOTAL, ""),
 }
-EXTENTS: dict[str, list[type[Extent] | None]] = {
-    "near rows": [Near],
-    "lag and lead": [Near],
-    "near values": [Near],
-    "running rows": [Onwards],
-    "running values": [Onwards],
-    "picked near values": [Near],
-    "picked so far": [None, Onwards],
-    "numbers": [Onwards, Near],
-    "one partition": [Onwards],
+EXTENTS: dict[str, list[type[Reach] | None]] = {
+    "near rows": [SlidingFrame],
+    "lag and lead": [SlidingFrame],
+    "near values": [SlidingFrame],
+    "running rows": [RunningFrame],
+    "running values": [RunningFrame],
+    "picked near values": [SlidingFrame],
+    "picked so far": [None, RunningFrame],
+    "numbers": [RunningFrame, SlidingFrame],
+    "one partition": [RunningFrame],
     "whole": [None],
 }
 
@@ -129,10 +129,10 @@ def _typed(row: Row) -> Row:
     return (*row[:5], None if row[5] is None else Decimal(row[5]))
 
 
-def _extents(db: Database, view: str) -> list[Extent | None]:
+def _extents(db: Database, view: str) -> list[Reach | None]:
     circuit = db._engine.circuit
     nodes = circuit.reachable(db._engine.state.entry(_named(view)).node)
-    return [node.extent for node in nodes if isinstance(node, GroupMap)]
+    return [node.reach for node in nodes if isinstance(node, GroupMap)]
 
 
 def _agree(db: Database) -> None:
@@ -152,7 +152,7 @@ def test_every_step_gives_what_spark_gives(db: Database, placement: str) -> None
             # The others begin with rows that are there.
             for name in others:
                 db.create_view(_named(name), VIEWS[name])
-                assert [extent and type(extent) for extent in _extents(db, name)] == EXTENTS[name]
+                assert [reach and type(reach) for reach in _extents(db, name)] == EXTENTS[name]
         _agree(db)
     if placement == "inline":
         for statement in (
@@ -299,7 +299,7 @@ def test_frames_of_time(db: Database) -> None:
     )
     db.create_view("dates", "SELECT day, sum(x) OVER (ORDER BY day RANGE 2 PRECEDING) AS s FROM e")
     for view in ("days", "dates"):
-        assert [type(extent) for extent in _extents(db, view)] == [Near]
+        assert [type(reach) for reach in _extents(db, view)] == [SlidingFrame]
     db.sql(
         "INSERT INTO e SELECT timestamp'2024-03-30 00:00:00Z' + make_dt_interval(0, id), "
         "date_add(date'2024-03-30', CAST(id DIV 24 AS INT)), id FROM range(72)"
@@ -363,7 +363,7 @@ def test_an_overflow_is_met_as_without(db: Database) -> None:
 def test_distances_follow_the_frame(db: Database) -> None:
     db.sql(SPEND)
     db.create_view("a", f"SELECT {LOCAL} FROM t")
-    assert _extents(db, "a") == [Near(3, 4, 5, Distance.ROWS)]
+    assert _extents(db, "a") == [SlidingFrame(3, 4, 5, Distance.ROWS)]
 
 
 LOCAL = (
@@ -388,12 +388,12 @@ def test_texts_that_begin_alike_are_told_apart_by_spark(db: Database) -> None:
         tx.insert("u", [(i % 2, texts[i % 7], i % 5) for i in range(80)])
     for name, query in TEXTS.items():
         db.create_view(name, query)
-    for course in ("followed", "rebuilt", "followed"):
-        db.take(course)
+    for refresh in ("incremental", "full", "incremental"):
+        db.refresh_by(refresh)
         with db.transaction() as tx:
             tx.insert("u", [(0, "abcdefgh15", 9), (1, None, 9), (1, "abcdefgh2", None)])
             tx.delete("u", db.table("u").where("s = 'abcdefgh2'").limit(1))
         step = db.last_step
         assert step is not None
-        assert any(did.rebuilt for did in step.nodes.values()) is (course == "rebuilt")
+        assert any(did.rebuilt for did in step.nodes.values()) is (refresh == "full")
         _agree(db)

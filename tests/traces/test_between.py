@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rekindle.kernels import ChangeSide, Meeting, Span
+from rekindle.kernels import ChangeSide, Probe, Span
 from rekindle.traces import TraceReader
 from rekindle.traces.between import HIGHEST, LOWEST
 from rekindle.traces.consolidate import consolidate
@@ -85,7 +85,7 @@ def test_a_range_is_what_a_look_at_every_row_finds(
 
     Rows at the highest place are in every range.
     """
-    meeting = Meeting(ChangeSide.RIGHT, span, (2, 1))
+    meeting = Probe(ChangeSide.RIGHT, span, (2, 1))
     change = _asking(asked)
     with tempfile.TemporaryDirectory() as directory, small_levels():
         stepper = Stepper(directory, STORED)
@@ -105,13 +105,13 @@ def test_only_the_range_of_a_large_key_is_read() -> None:
     run = _stored([(7, place, place, 1) for place in range(10_000)])
     asked = _asking([(7, 10, 14), (7, 9_998, 20_000), (7, 6, 5), (8, 0, 9_999)])
     reader = TraceReader.of_tables(STORED, [run])
-    (found,) = Meeting(ChangeSide.RIGHT, Span("c1", "c2"), (2, 1)).batches(asked, reader)
+    (found,) = Probe(ChangeSide.RIGHT, Span("c1", "c2"), (2, 1)).batches(asked, reader)
     assert found.column("l0").to_pylist() == [10, 11, 12, 13, 14, 9_998, 9_999]
 
 
 def test_the_columns_of_ranges_are_left_out_on_either_side() -> None:
     run, asked = _stored([(0, 1, 4, 1)]), _asking([(0, 1, 1)])
-    meeting = Meeting(ChangeSide.LEFT, Span("c1", "c2"), (1, 1))
+    meeting = Probe(ChangeSide.LEFT, Span("c1", "c2"), (1, 1))
     (found,) = meeting.batches(asked, TraceReader.of_tables(STORED, [run]))
     assert found.schema == meeting.schema(ASKING.schema, STORED.schema)
     assert tuples(found) == [(3, 0, 4)]

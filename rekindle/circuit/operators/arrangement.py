@@ -10,7 +10,7 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
 from rekindle.circuit.explain_words import scalar_words
 from rekindle.circuit.operators.indexes import ByColumns, ByKeys, ByStamps, KeyedBy, Nulls
-from rekindle.circuit.operators.node import Formed, Indexed, Keeping
+from rekindle.circuit.operators.node import Formed, Indexed, Stateful
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Words, named_keys
 from rekindle.circuit.stages import LinearForm, Project
@@ -71,7 +71,7 @@ class Keyed(Formed, Indexed):
 
 
 @dataclass(frozen=True)
-class Arrangement(Keyed, Keeping):
+class Arrangement(Keyed, Stateful):
     """I(x), indexed by `keys`, or by the whole row where that is None.
 
     The rows of one key are in the order of the bigint column `order`, if there is one. Rows whose

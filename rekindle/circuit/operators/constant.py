@@ -9,14 +9,14 @@ from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
-from rekindle.circuit.operators.node import Indexed, Keeping
+from rekindle.circuit.operators.node import Indexed, Stateful
 from rekindle.circuit.operators.sizes import Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Link, Words
 
 
 @dataclass(frozen=True)
-class Constant(Keeping, Indexed):
+class Constant(Stateful, Indexed):
     """An input that changes once, when it is made: a constant relation, arranged by the row."""
 
     schema: Schema

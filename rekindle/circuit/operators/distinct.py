@@ -21,7 +21,7 @@ from rekindle.circuit.operators.running import Cut, Environment, Moment, Reading
 from rekindle.circuit.operators.sizes import Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Link, Role, Words
-from rekindle.kernels.settle import distinct_at_every_stamp
+from rekindle.kernels.nested_time import distinct_at_every_stamp
 from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.reader import TraceReader
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
-from rekindle.circuit.operators.node import Formed, Indexed, Keeping, Node, fingerprint
+from rekindle.circuit.operators.node import Formed, Indexed, Node, Stateful, fingerprint
 from rekindle.circuit.operators.sizes import Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Link, Role, Words
@@ -87,7 +87,7 @@ class Variable(Node):
 
 
 @dataclass(frozen=True)
-class Feedback(Formed, Keeping, Indexed):
+class Feedback(Formed, Stateful, Indexed):
     """What a relation of a recursion is computed to be, with the iterations of its changes."""
 
     variable: Variable

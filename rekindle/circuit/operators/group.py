@@ -20,7 +20,7 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity, Measure
 from rekindle.circuit.explain_words import measure_words
 from rekindle.circuit.operators.indexes import ByGroup
-from rekindle.circuit.operators.node import Formed, Keeping, Passing
+from rekindle.circuit.operators.node import Formed, Passing, Stateful
 from rekindle.circuit.operators.running import Environment, Moment, Reading, Session, Work
 from rekindle.circuit.operators.sizes import Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
@@ -40,7 +40,7 @@ from rekindle.traces.reader import TraceReader
 
 
 @dataclass(frozen=True)
-class Group(Formed, Keeping, Passing):
+class Group(Formed, Stateful, Passing):
     """Accumulators of linear aggregates for each group; gives the old and new buffers.
 
     Where `merged` is given, a row stands for that many rows (`terms.Aggregate`).

@@ -1,7 +1,7 @@
 """Group map: any function of the rows of a group.
 
 A per-key operator in general: f(x + Δx) − f(x) on the groups that Δx touches. A kernel gathers the
-rows of these groups before and after the change, or as many of them as the function's extent says
+rows of these groups before and after the change, or as many of them as the function's reach says
 are enough, and Spark computes what they become (`spark/group_maps.py`).
 """
 
@@ -20,12 +20,12 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import (
     Body,
     Distance,
-    Extent,
-    First,
     Linearity,
-    Near,
-    Onwards,
     Quantiles,
+    Reach,
+    RunningFrame,
+    SlidingFrame,
+    TopRows,
     with_stamps,
 )
 from rekindle.circuit.operators.arrangement import Arrangement
@@ -36,8 +36,8 @@ from rekindle.circuit.operators.sizes import GROUP_ROWS, Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Link, Role, Words
 from rekindle.circuit.stages import Branch, LinearForm
+from rekindle.kernels.nested_time import groups_at_every_stamp, stamped_group_schema
 from rekindle.kernels.regroup import deciding_rows, group_schema, touched_groups, touched_onwards
-from rekindle.kernels.settle import groups_at_every_stamp, stamped_group_schema
 from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.reader import TraceReader
 
@@ -46,14 +46,14 @@ from rekindle.traces.reader import TraceReader
 class GroupMap(Passing):
     """The touched groups of an arrangement, computed anew from their rows before and after.
 
-    With an `extent` that goes `onwards`, what the rows before a change became is read from the
+    With an `reach` that goes `onwards`, what the rows before a change became is read from the
     arrangement `kept` of the node's own results.
     """
 
     arrangement: str
     keys: tuple[int, ...]
     body: Body
-    extent: Extent | None
+    reach: Reach | None
     stamps: int = 0
 
     kind = "group map"
@@ -63,7 +63,7 @@ class GroupMap(Passing):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        rows = self.extent.rows if isinstance(self.extent, First) else self.extent
+        rows = self.reach.rows if isinstance(self.reach, TopRows) else self.reach
         return (self.arrangement, self.body.text, rows)
 
     @property
@@ -77,20 +77,20 @@ class GroupMap(Passing):
     @cached_property
     def kept(self) -> Arrangement | None:
         """The arrangement of its results that it reads as it was before the step, if it does."""
-        if not isinstance(self.extent, Onwards):
+        if not isinstance(self.reach, RunningFrame):
             return None
         fields = self.schema.fields
         return Arrangement(
             LinearForm((Branch(self.id, self.schema),), self.schema),
             tuple(Column(i, fields[i].type, fields[i].nullable) for i in self.keys),
             Nulls.KEPT,
-            self.extent.column,
+            self.reach.column,
         )
 
     @property
     def is_recomputed(self) -> bool:
         """Is its one group all rows, each of which matters?"""
-        return not self.keys and self.extent is None
+        return not self.keys and self.reach is None
 
     # ---- running ---------------------------------------------------------------------------
 
@@ -105,26 +105,26 @@ class GroupMap(Passing):
         before = Reading(self.arrangement, Moment.BEFORE)
         after = Reading(self.arrangement, Moment.AFTER)
         cut, schema = Cut.BETWEEN_KEYS, group_schema(layout)
-        match self.extent:
+        match self.reach:
             case _ if self.stamps:
                 schema = stamped_group_schema(layout, self.stamps)
                 return Work(
                     self.arrangement, (before,), partial(_stamped, self.stamps), schema, cut
                 )
-            case Onwards():
+            case RunningFrame():
                 assert self.kept is not None
                 kept = Reading(self.kept.id, Moment.BEFORE)
                 schema = group_schema(environment.layout(kept.key).schema)
-                kernel = partial(_onwards, self.extent)
+                kernel = partial(_onwards, self.reach)
                 return Work(self.arrangement, (before, kept), kernel, schema, cut)
-            case First() | Quantiles():
-                deciding = partial(_deciding, self.extent)
+            case TopRows() | Quantiles():
+                deciding = partial(_deciding, self.reach)
                 return Work(self.arrangement, (before, after), deciding, schema, Cut.KEYS_ALONE)
-            case Near() | None:
-                touched = partial(_touched, self.extent)
+            case SlidingFrame() | None:
+                touched = partial(_touched, self.reach)
                 return Work(self.arrangement, (before, after), touched, schema, cut)
             case _:
-                assert_never(self.extent)
+                assert_never(self.reach)
 
     def output_schema(self, environment: Environment) -> Any:
         return pa.schema([(WEIGHT, pa.int64()), *environment.payload(self.schema)])
@@ -140,22 +140,22 @@ class GroupMap(Passing):
         whole = sizes.stored.get(self.arrangement, 0) + changed
         if self.is_recomputed:
             return whole
-        match self.extent:
+        match self.reach:
             case None:
                 rows = changed * GROUP_ROWS
-            case First():
-                rows = changed * self.extent.rows
-            case Near(distance=Distance.ROWS):
-                rows = changed * (2 * self.extent.reach + 1)
-            case Near():
+            case TopRows():
+                rows = changed * self.reach.rows
+            case SlidingFrame(distance=Distance.ROWS):
+                rows = changed * (2 * self.reach.furthest + 1)
+            case SlidingFrame():
                 rows = changed * GROUP_ROWS
             case Quantiles():
-                rows = changed * 2 * len(self.extent.fractions)
-            case Onwards():
+                rows = changed * 2 * len(self.reach.fractions)
+            case RunningFrame():
                 # A change at the end, or one at a random place of a single large group?
                 rows = changed * GROUP_ROWS if self.keys else whole // 2
             case _:
-                assert_never(self.extent)
+                assert_never(self.reach)
         return min(whole, rows)
 
     def full_cost(self, sizes: Sizes, scale: float) -> int:
@@ -176,13 +176,13 @@ class GroupMap(Passing):
 
     def how_in(self, words: Words) -> str:
         which = "each touched group" if self.keys else "the one group"
-        match self.extent:
-            case First(rows=count):
+        match self.reach:
+            case TopRows(rows=count):
                 rows = "first row" if count == 1 else f"first {count} rows"
                 return f"per key: from the {rows} of {which}, in order"
-            case Near():
+            case SlidingFrame():
                 return f"per key: Spark recomputes the rows around a change of {which}"
-            case Onwards():
+            case RunningFrame():
                 return f"per key: Spark recomputes {which} from the first change on"
             case Quantiles(fractions=fractions):
                 places = ", ".join(f"{f:g}" for f in fractions)
@@ -192,7 +192,7 @@ class GroupMap(Passing):
                     return f"per key: Spark recomputes {which} from its rows"
                 return "recomputed: its one group is all rows"
             case _:
-                assert_never(self.extent)
+                assert_never(self.reach)
 
     def why_in(self, words: Words) -> str:
         if self.is_recomputed:
@@ -200,13 +200,13 @@ class GroupMap(Passing):
                 "not linear, and there is no key to tell untouched rows by: every change computes "
                 "it anew from all its rows"
             )
-        match self.extent:
-            case Near():
+        match self.reach:
+            case SlidingFrame():
                 return (
-                    f"not linear, but a row depends on {_near_words(self.extent)} only: the rows "
+                    f"not linear, but a row depends on {_near_words(self.reach)} only: the rows "
                     "around a change are computed before and after it, and no others are read"
                 )
-            case Onwards():
+            case RunningFrame():
                 return (
                     "not linear, but a row follows from the one before it: the last result "
                     "before a change is kept, and no rows before that are read"
@@ -216,13 +216,13 @@ class GroupMap(Passing):
                     "not linear, but the values at some ranks decide it: the integral is in "
                     "order and counts its rows, so they are found by binary search"
                 )
-            case First() | None:
+            case TopRows() | None:
                 return (
                     "not linear, but each group is a function of its own rows: only the groups "
                     "that a change touches are computed, before and after it"
                 )
             case _:
-                assert_never(self.extent)
+                assert_never(self.reach)
 
     def keys_in(self, words: Words) -> tuple[str, ...]:
         names = words.node(self.arrangement).schema.names
@@ -232,8 +232,8 @@ class GroupMap(Passing):
 
     def check_sound(self, soundness: Soundness) -> None:
         width = len(soundness.input(self.arrangement).schema)
-        extent = None if self.extent is None else self.extent.column
-        soundness.check_columns([*self.keys, extent], width)
+        reach = None if self.reach is None else self.reach.column
+        soundness.check_columns([*self.keys, reach], width)
 
     @property
     def identities(self) -> Mapping[str, str]:
@@ -250,7 +250,7 @@ class GroupMap(Passing):
             vars(self.kept)["id"] = kept
 
 
-def _near_words(near: Near) -> str:
+def _near_words(near: SlidingFrame) -> str:
     """The rows that a row depends on."""
     if near.distance is Distance.VALUES:
         return "rows whose order is near its own"
@@ -269,18 +269,20 @@ def _stamped(stamps: int, change: Any, readers: Sequence[TraceReader]) -> Iterat
     yield groups_at_every_stamp(change, before, stamps)
 
 
-def _onwards(extent: Onwards, change: Any, readers: Sequence[TraceReader]) -> Iterator[Any]:
+def _onwards(reach: RunningFrame, change: Any, readers: Sequence[TraceReader]) -> Iterator[Any]:
     before, kept = readers
-    yield touched_onwards(change, before, kept, extent)
+    yield touched_onwards(change, before, kept, reach)
 
 
 def _deciding(
-    extent: First | Quantiles, keys: Any, readers: Sequence[TraceReader]
+    reach: TopRows | Quantiles, keys: Any, readers: Sequence[TraceReader]
 ) -> Iterator[Any]:
     before, after = readers
-    yield deciding_rows(keys, before, after, extent)
+    yield deciding_rows(keys, before, after, reach)
 
 
-def _touched(extent: Near | None, change: Any, readers: Sequence[TraceReader]) -> Iterator[Any]:
+def _touched(
+    reach: SlidingFrame | None, change: Any, readers: Sequence[TraceReader]
+) -> Iterator[Any]:
     before, after = readers
-    yield touched_groups(change, before, after, extent)
+    yield touched_groups(change, before, after, reach)

@@ -23,7 +23,7 @@ from rekindle.circuit.operators.sizes import GROUP_ROWS, Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Half, Link, Role, Words
 from rekindle.circuit.stages import Branch, Match, columns_read
-from rekindle.kernels.join import ChangeSide, Meeting
+from rekindle.kernels.join import ChangeSide, Probe
 from rekindle.kernels.spans import Span
 from rekindle.traces.arrays import WEIGHT
 from rekindle.traces.reader import TraceReader
@@ -113,14 +113,14 @@ class HalfJoin(Passing):
             is_product=True,
         )
 
-    def _meeting(self, apart: tuple[int, ...] | None) -> Meeting:
+    def _meeting(self, apart: tuple[int, ...] | None) -> Probe:
         side = ChangeSide.LEFT if self.change_side is Side.LEFT else ChangeSide.RIGHT
         span = None
         if self.lookup is not None:
             ends = (self.lookup.low, self.lookup.high)
             low, high = (None if i is None else f"c{i}" for i in ends)
             span = Span(low, high, None if apart is None else tuple(f"c{i}" for i in apart))
-        return Meeting(side, span, self.widths)
+        return Probe(side, span, self.widths)
 
     def told_apart(self, environment: Environment) -> tuple[int, ...] | None:
         if self.lookup is None:
@@ -288,7 +288,7 @@ def _argument(name: str) -> str:
 
 
 def _pairs(
-    meeting: Meeting,
+    meeting: Probe,
     columns: tuple[int, ...],
     names: list[str],
     change: Any,

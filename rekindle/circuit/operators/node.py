@@ -5,7 +5,7 @@ one node, and its state is found again when the database is reopened. The prefix
 an identity name state that exists: they outlive any better name of a class.
 
 Everything that differs between operators is a method here or in one of the classes below, which
-say what a node has: rows by a key (`Indexing`), an integral (`Keeping`), an integral that joins
+say what a node has: rows by a key (`Indexing`), an integral (`Stateful`), an integral that joins
 look up (`Indexed`), a linear form that it reads (`Formed`), an output that is stored nowhere
 (`Passing`). The circuit, explain, costs, stored plans and both placements of a step know these and
 not the operators.
@@ -181,7 +181,7 @@ class Indexing(Node):
         return None
 
 
-class Keeping(Indexing):
+class Stateful(Indexing):
     """A node that keeps an integral."""
 
     def full_cost(self, sizes: Sizes, scale: float) -> int:

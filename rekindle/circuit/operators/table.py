@@ -9,14 +9,14 @@ from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
 from rekindle.circuit.operators.indexes import ByColumns
-from rekindle.circuit.operators.node import Indexed, Keeping
+from rekindle.circuit.operators.node import Indexed, Stateful
 from rekindle.circuit.operators.sizes import Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Link, Words
 
 
 @dataclass(frozen=True)
-class Table(Keeping, Indexed):
+class Table(Stateful, Indexed):
     """An input: a table's changes, and its contents as their integral, arranged by its key.
 
     `incarnation` tells a table from an earlier one of the same name that was dropped; `declared`

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
-from rekindle.circuit.operators.node import Formed, Indexed, Keeping
+from rekindle.circuit.operators.node import Formed, Indexed, Stateful
 from rekindle.circuit.operators.sizes import Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Words
@@ -15,7 +15,7 @@ from rekindle.circuit.stages import LinearForm
 
 
 @dataclass(frozen=True)
-class View(Formed, Keeping, Indexed):
+class View(Formed, Stateful, Indexed):
     """An output: a view's changes, and its contents as their integral, arranged by the row."""
 
     name: str

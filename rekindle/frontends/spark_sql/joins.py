@@ -3,7 +3,7 @@
 Equal keys are found by Spark's own rule. A condition of a semi or anti join that has none of its
 own is split into alternatives that do: NOT IN, which Catalyst writes as `x = y OR isnull(x = y)`,
 becomes x = y, or x is NULL, or y is NULL, each of which can be looked up. What is left beside the
-equal keys may say in which range the other side's rows are to be found (`bands.py`).
+equal keys may say in which range the other side's rows are to be found (`range_conditions.py`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import (
     Aggregate,
     Answer,
-    Band,
     Condition,
     Join,
     Map,
     OuterJoin,
     Padded,
+    RangeCondition,
     SemiJoin,
     Term,
 )
@@ -41,7 +41,7 @@ from rekindle.catalyst.jvm import (
     type_of,
 )
 from rekindle.catalyst.refusals import unsupported
-from rekindle.frontends.spark_sql import bands
+from rekindle.frontends.spark_sql import range_conditions
 from rekindle.frontends.spark_sql.aggregates import row_count
 from rekindle.frontends.spark_sql.translated import Translated
 
@@ -155,9 +155,11 @@ def _outer_term(
 
 def _band(
     translator: Translator, residual: JavaObject | None, left: Translated, right: Translated
-) -> Band | None:
+) -> RangeCondition | None:
     conjuncts = [] if residual is None else _conjuncts(residual)
-    return bands.band(translator, conjuncts, left.attributes, right.attributes)
+    return range_conditions.range_condition(
+        translator, conjuncts, left.attributes, right.attributes
+    )
 
 
 def _mirrored(translator: Translator, plan: JavaObject) -> JavaObject:
@@ -208,7 +210,9 @@ def _condition(
         predicate("both", left.attributes + right.attributes),
         predicate("left", left.attributes),
         predicate("right", right.attributes),
-        bands.band(translator, sides["both"], left.attributes, right.attributes),
+        range_conditions.range_condition(
+            translator, sides["both"], left.attributes, right.attributes
+        ),
     )
 
 

@@ -16,7 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rekindle.calculus.terms import Distance, Extent, First, Map, Near, Onwards, PerGroup
+from rekindle.calculus.terms import (
+    Distance,
+    Map,
+    PerGroup,
+    Reach,
+    RunningFrame,
+    SlidingFrame,
+    TopRows,
+)
 from rekindle.catalyst import bodies
 from rekindle.catalyst.jvm import (
     Catalyst,
@@ -30,8 +38,8 @@ from rekindle.catalyst.jvm import (
     variant_bytes,
 )
 from rekindle.catalyst.numbering import ascending, windowed
-from rekindle.frontends.spark_sql import extents
-from rekindle.frontends.spark_sql.extents import Frame, Running, Sight
+from rekindle.frontends.spark_sql import reaches
+from rekindle.frontends.spark_sql.reaches import Frame, Running, Sight
 from rekindle.frontends.spark_sql.running import continued
 from rekindle.frontends.spark_sql.translated import Translated
 
@@ -208,7 +216,7 @@ def _first(
     ordered, first = child, None
     if order and last < UNLIMITED and simple_name(rank) != "DenseRank":
         ordered = _with_order(translator, child, order)
-        first = First(len(child.attributes), last)
+        first = TopRows(len(child.attributes), last)
     body = bodies.top(translator.catalyst, rank, order, ordered.attributes, offset, last)
     kept = tuple((str(a.name()), translator.scalar(a, child.attributes)) for a in child.attributes)
     return Translated(Map(PerGroup(ordered.term, keys, body, first), kept), child.attributes)
@@ -257,7 +265,7 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
         if limited and group:
             parts.append(_Part(group, used, ties, int(below.limit())))
         elif group:
-            parts += [_Part(e, used, ties, sight) for e, sight in extents.parts(group, used, ties)]
+            parts += [_Part(e, used, ties, sight) for e, sight in reaches.parts(group, used, ties)]
     place = len(keyed.attributes)
     current = keyed
     if any(part.sight is not None for part in parts):
@@ -269,7 +277,7 @@ def window(translator: Translator, plan: JavaObject) -> Translated:
             part = replace(part, order=[*part.order, *told])
         current = _windowed(translator.catalyst, current, keys, part, place)
         match current.term:
-            case PerGroup(extent=Onwards(rows=rows)) if part.ties is Distance.ROWS:
+            case PerGroup(reach=RunningFrame(rows=rows)) if part.ties is Distance.ROWS:
                 told = [ascending(translator.catalyst, current.attributes[rows])]
     output = [*child.attributes[:width], *(result.toAttribute() for result in results)]
     outputs = tuple(
@@ -305,7 +313,7 @@ def _in_the_order_below(catalyst: Catalyst, plan: JavaObject) -> JavaObject | No
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Window functions in one order that see alike: so many first rows, or what `extents` says."""
+    """Window functions in one order that see alike: so many first rows, or what `reaches` says."""
 
     named: list[JavaObject]
     order: list[JavaObject]
@@ -320,7 +328,7 @@ def _picking(
 ) -> list[_Part]:
     """The functions that pick rows from frames of values."""
     group = [e for e in expressions if ties_of(e.child()) is None]
-    found = extents.parts(group, order, Distance.VALUES)
+    found = reaches.parts(group, order, Distance.VALUES)
     if any(sight is Running.RUNNING for _, sight in found):
         # Level rows would have to be told apart by the row before them.
         found = [(group, None)]
@@ -332,15 +340,15 @@ def _windowed(
 ) -> Translated:
     """The rows, whose order stands at a place, with the values of window functions."""
     attributes, named = child.attributes, part.named
-    extent: Extent | None = None
+    reach: Reach | None = None
     match part.sight:
         case Frame(before, after, distance):
-            extent = Near(place, before, after, distance)
+            reach = SlidingFrame(place, before, after, distance)
         case int(rows):
-            extent = First(place, rows)
+            reach = TopRows(place, rows)
         case Running.RUNNING:
             made = continued(catalyst, named, part.ties)
-            extent = Onwards(place, len(attributes) + made.rows)
+            reach = RunningFrame(place, len(attributes) + made.rows)
             named = made.named
     body = bodies.window(catalyst, named, part.order, attributes)
     if part.total:
@@ -348,7 +356,7 @@ def _windowed(
     if part.sight is Running.RUNNING:
         body = bodies.running(body, len(part.named), made.moment, made.going_on)
     return Translated(
-        PerGroup(child.term, keys, body, extent),
+        PerGroup(child.term, keys, body, reach),
         (*attributes, *(e.toAttribute() for e in named)),
     )
 
@@ -388,7 +396,7 @@ def _is_limit_of(group_limit: JavaObject, plan: JavaObject) -> bool:
 
 def ties_of(call: JavaObject) -> Distance | None:
     """Whether level rows are told apart, or count as one; None: by the function, not its frame."""
-    function = extents.function_of(call)
+    function = reaches.function_of(call)
     if simple_name(function) in _PEERS:
         return Distance.VALUES
     frame = call.windowSpec().frameSpecification()

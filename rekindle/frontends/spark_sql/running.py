@@ -26,7 +26,7 @@ from rekindle.catalyst.jvm import (
     type_of,
     type_text,
 )
-from rekindle.frontends.spark_sql.extents import function_of
+from rekindle.frontends.spark_sql.reaches import function_of
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 

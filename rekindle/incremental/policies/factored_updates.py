@@ -62,7 +62,7 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
+class FactoredView:
     """A view that is fed by what changes add to it.
 
     `term` is the view over `feed`; `contributions` gives, for any contents of the tables, the
@@ -74,7 +74,7 @@ class Fed:
     contributions: Aggregate
 
 
-def fed(term: Term, feed: str, arithmetic: Arithmetic) -> Fed | Refusal:
+def fed(term: Term, feed: str, arithmetic: Arithmetic) -> FactoredView | Refusal:
     """The view as one that is fed, or why it cannot be."""
     aggregate = term
     while isinstance(aggregate, Map | Filter):
@@ -107,7 +107,7 @@ def fed(term: Term, feed: str, arithmetic: Arithmetic) -> Fed | Refusal:
     )
     if summed.schema.types != aggregate.schema.types:
         return Refusal(f"sums of sums have the types {summed.schema}, not {aggregate.schema}")
-    return Fed(_replaced(term, aggregate, summed), source, contributions)
+    return FactoredView(_replaced(term, aggregate, summed), source, contributions)
 
 
 def followed(contributions: Aggregate, arithmetic: Arithmetic) -> Term:

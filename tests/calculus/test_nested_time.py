@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rekindle.algebra.relational import filter_rows, map_rows
 from rekindle.algebra.zset import ZSet
 from rekindle.calculus.interpreter import Rows, evaluate
+from rekindle.calculus.nested_time import stamped, stamped_bodies
 from rekindle.calculus.scalars import Call, Column, Literal
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.stamps import stamped, stamped_bodies
 from rekindle.calculus.terms import (
     STAMPED,
     Distinct,

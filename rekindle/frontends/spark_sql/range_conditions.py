@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rekindle.calculus.scalars import Scalar
-from rekindle.calculus.terms import Band, Range
+from rekindle.calculus.terms import Range, RangeCondition
 from rekindle.calculus.walks import visited
 from rekindle.catalyst.jvm import (
     Catalyst,
@@ -106,12 +106,12 @@ class _Place:
     """How many of the bounds are comparisons of the core itself that cannot fail."""
 
 
-def band(
+def range_condition(
     translator: Translator,
     conjuncts: Sequence[JavaObject],
     left: Sequence[JavaObject],
     right: Sequence[JavaObject],
-) -> Band | None:
+) -> RangeCondition | None:
     """The ranges that the conjuncts of a condition give for the rows of both sides."""
     ours, theirs = _Ranges(translator, left, right), _Ranges(translator, right, left)
     for conjunct in conjuncts:
@@ -125,7 +125,7 @@ def band(
             continue
         for ranges in (ours, theirs):
             ranges.bound(low, high)
-    found = Band(ours.widest(len(conjuncts)), theirs.widest(len(conjuncts)))
+    found = RangeCondition(ours.widest(len(conjuncts)), theirs.widest(len(conjuncts)))
     return None if found.left is None and found.right is None else found
 
 

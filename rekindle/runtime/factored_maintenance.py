@@ -28,7 +28,7 @@ from rekindle.columns import column_name, column_names
 from rekindle.errors import EvaluationError
 from rekindle.incremental.policies.arithmetic import Arithmetic
 from rekindle.incremental.policies.factored_updates import (
-    Fed,
+    FactoredView,
     followed,
     vectors,
     with_factors,
@@ -59,20 +59,20 @@ Contents = Callable[[str], pa.Table]
 """The arranged contents of a table."""
 
 
-class Feeding:
+class FactoredMaintenance:
     """The fed views of one database, by name."""
 
     def __init__(self, plans: Plans, store: Store, arithmetic: Arithmetic) -> None:
         self._plans = plans
         self._store = store
         self._arithmetic = arithmetic
-        self.views: dict[str, Fed] = {}
+        self.views: dict[str, FactoredView] = {}
         self.taken: dict[str, list[str]] = {}
         """For each view, which parts of its last change went by vectors; for explain."""
         self._evaluations: dict[tuple[str, str], Evaluation] = {}
         self._refused: set[tuple[str, str]] = set()
 
-    def add(self, name: str, view: Fed) -> None:
+    def add(self, name: str, view: FactoredView) -> None:
         self.views[name] = view
 
     def remove(self, name: str) -> None:

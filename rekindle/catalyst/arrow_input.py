@@ -19,14 +19,14 @@ from rekindle.errors import RekindleError
 
 
 @dataclass(frozen=True, slots=True)
-class Inlet:
+class ArrowInput:
     """A schema of Spark's, and how wide the values of its columns are."""
 
     schema: JavaObject
     widths: tuple[int | None, ...]
 
     @classmethod
-    def of(cls, catalyst: Catalyst, attributes: Sequence[JavaObject]) -> Inlet:
+    def of(cls, catalyst: Catalyst, attributes: Sequence[JavaObject]) -> ArrowInput:
         """The inlet of rows with the given attributes."""
         types = catalyst.class_("org.apache.spark.sql.catalyst.types.DataTypeUtils")
         schema = types.fromAttributes(catalyst.seq(attributes))

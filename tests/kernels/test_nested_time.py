@@ -24,13 +24,13 @@ from rekindle.calculus.terms import (
     Source,
     with_stamps,
 )
-from rekindle.kernels.regroup import MOMENT
-from rekindle.kernels.settle import (
+from rekindle.kernels.nested_time import (
     distinct_at_every_stamp,
     from_until,
     groups_at_every_stamp,
     stamped_group_schema,
 )
+from rekindle.kernels.regroup import MOMENT
 from rekindle.kernels.waiting import Waiting
 from rekindle.traces.consolidate import consolidate
 from rekindle.traces.layout import TraceLayout

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.catalyst.inlet import Inlet
+from rekindle.catalyst.arrow_input import ArrowInput
 from rekindle.catalyst.jvm import Catalyst
 from rekindle.errors import RekindleError
 from rekindle.spark.frames import of_table
@@ -21,13 +21,13 @@ FITTING = [
 
 
 @pytest.fixture
-def inlet(spark: SparkSession) -> Inlet:
+def inlet(spark: SparkSession) -> ArrowInput:
     catalyst = Catalyst(spark)
     types = ["bigint", "string", "interval year to month", "array<int>", "boolean"]
-    return Inlet.of(catalyst, [catalyst.attribute(f"c{i}", t) for i, t in enumerate(types)])
+    return ArrowInput.of(catalyst, [catalyst.attribute(f"c{i}", t) for i, t in enumerate(types)])
 
 
-def test_fitting_rows_pass(inlet: Inlet) -> None:
+def test_fitting_rows_pass(inlet: ArrowInput) -> None:
     inlet.check(pa.table(FITTING, names=list("abcde")))
 
 
@@ -41,7 +41,7 @@ def test_fitting_rows_pass(inlet: Inlet) -> None:
         (4, pa.array([1], pa.int8())),
     ],
 )
-def test_rows_of_another_width_do_not(inlet: Inlet, place: int, column: pa.Array) -> None:
+def test_rows_of_another_width_do_not(inlet: ArrowInput, place: int, column: pa.Array) -> None:
     columns = [*FITTING[:place], column, *FITTING[place + 1 :]]
     with pytest.raises(RekindleError, match="not of the types"):
         inlet.check(pa.table(columns, names=list("abcde")))

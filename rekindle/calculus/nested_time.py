@@ -154,7 +154,7 @@ class _Lifting:
                 return Distinct(self.term(term.child), term.stamps + 1)
             case PerGroup(body=Measures()) if term.keys:
                 child = self.term(term.child)
-                return replace(term, child=child, extent=None, stamps=term.stamps + 1)
+                return replace(term, child=child, reach=None, stamps=term.stamps + 1)
             case PerGroup(body=Measures()):
                 return self.term(_of_all(term))
             case Fix():
