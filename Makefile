@@ -76,7 +76,7 @@ fuzz: venv ## long property tests and a table of what they covered; REKINDLE_FUZ
 	$(call stage,fuzz (REKINDLE_FUZZ_EXAMPLES=$(REKINDLE_FUZZ_EXAMPLES)))
 	@$(VENV_PYTHON) -m pytest -q -n 2 --dist worksteal --timeout=0 --hypothesis-profile=thorough \
 	    -m 'not fuzz and not torture and not slow and not spark' tests
-	@$(VENV_PYTHON) -m pytest -q -m fuzz --timeout=0 tests $(ARGS)
+	@$(VENV_PYTHON) -m pytest -q -m fuzz --timeout=0 --hypothesis-profile=thorough tests $(ARGS)
 
 # What has passed is noted under build/torture: a run goes on from where the last one stopped.
 torture: export REKINDLE_TORTURE = $(CURDIR)/build/torture
