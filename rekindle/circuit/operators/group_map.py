@@ -63,8 +63,7 @@ class GroupMap(Passing):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        rows = self.reach.rows if isinstance(self.reach, TopRows) else self.reach
-        return (self.arrangement, self.body.text, rows)
+        return (self.arrangement, self.body.text, _identity_of(self.reach))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -248,6 +247,20 @@ class GroupMap(Passing):
             if not isinstance(kept, str):
                 raise soundness.refused("the arrangement of its results has no identity")
             vars(self.kept)["id"] = kept
+
+
+_EARLY_NAMES: Mapping[type[Any], str] = {SlidingFrame: "Near", RunningFrame: "Onwards"}
+"""Words in identities of state that exists: they outlive any better name of a class."""
+
+
+def _identity_of(reach: Reach | None) -> object:
+    """What tells a group map with a reach from one with another."""
+    if reach is None:
+        return None
+    if isinstance(reach, TopRows):
+        return reach.rows
+    name = type(reach).__name__
+    return _EARLY_NAMES.get(type(reach), name) + repr(reach).removeprefix(name)
 
 
 def _near_words(near: SlidingFrame) -> str:
