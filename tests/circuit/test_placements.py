@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from rekindle.aggregates.accumulators import Accumulator
+from rekindle.aggregates.counts import CountRows
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Aggregate, Distance, Reach, SlidingFrame, TopRows
@@ -34,7 +36,6 @@ from rekindle.circuit.nodes import (
     Table,
 )
 from rekindle.circuit.stages import Branch, LinearForm
-from rekindle.kernels.accumulators import Accumulator, CountRows
 from rekindle.kernels.arrange import arrange
 from rekindle.spark.frames import Frames
 from rekindle.spark.inline import InlineStep

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.catalyst.jvm import Catalyst
+from rekindle.circuit.operators import group
 from rekindle.errors import CheckError
 from rekindle.runtime import check
 from rekindle.runtime.check import SMALL, Sides, compare
 from rekindle.runtime.database import Database
-from rekindle.spark import inline
 
 EQUAL = {
     "nothing": ("VALUES (1) AS t(a) WHERE a > 1", "VALUES (2) AS t(a) WHERE a > 2"),
@@ -106,11 +107,11 @@ def jobs(spark: SparkSession) -> Callable[[], int]:
 @pytest.mark.parametrize("small", [SMALL, 0], ids=["in the driver", "on Spark"])
 def test_a_planted_bug_is_caught(db: Database, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An aggregate that keeps what it should retract."""
-    right = inline.aggregate_change
+    right = group.buffer_change
 
-    def wrong(*given: object) -> object:
-        state, output = right(*given)  # type: ignore[arg-type]
-        return state, output.slice(0, max(0, len(output) - 1))
+    def wrong(*given: Any) -> Any:
+        output = right(*given)
+        return output.slice(0, max(0, len(output) - 1))
 
     db.sql("CREATE TABLE t (a INT, d DOUBLE)")
     db.create_view("v", "SELECT a, sum(d) AS s, count(*) AS n FROM t GROUP BY a")
@@ -118,7 +119,7 @@ def test_a_planted_bug_is_caught(db: Database, small: int, monkeypatch: pytest.M
     db.sql("INSERT INTO t VALUES (1, 1.0), (2, 2.0), (3, 3.0)")
     monkeypatch.setattr(check, "SMALL", small)
     assert db.check("v").rows == 3
-    monkeypatch.setattr(inline, "aggregate_change", wrong)
+    monkeypatch.setattr(group, "buffer_change", wrong)
     db.sql("INSERT INTO t VALUES (1, 1.0)")
     with pytest.raises(CheckError, match="view 'v' differs"):
         db.check("v")

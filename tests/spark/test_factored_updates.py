@@ -60,7 +60,7 @@ def checked(db: Database) -> None:
 
 def evaluated(db: Database) -> set[str]:
     """What the circuits of the view were made for: "" for plain changes, else a table."""
-    return {table for _, table in db._connection.factored_maintenance._evaluations}
+    return {table for _, table in db._connection.feeding._evaluations}
 
 
 @pytest.mark.parametrize("kind", ["BIGINT", "DOUBLE"])
@@ -70,7 +70,7 @@ def test_every_step_gives_what_spark_gives(
     monkeypatch.setattr(factored_maintenance, "PIECE", 5)
     filled(db, kind)
     checked(db)
-    db._connection.factored_maintenance.forget_circuits()
+    db._connection.feeding.forget_circuits()
     before = {(r.i, r.j): r.v for r in db.table("a2").collect()}
     u, v = np.array([1, -2, 0, 3]), np.array([2, 1, 0, -1])
     with db.transaction() as tx:
@@ -125,7 +125,7 @@ def test_products_in_plain_changes_are_found_and_led_through_as_vectors(
         assert [line.split(" rows of ")[-1] for line in db.explain("p").fed.splitlines()] == taken
         checked(db)
 
-    db._connection.factored_maintenance.forget_circuits()
+    db._connection.feeding.forget_circuits()
     arrived = block(SIZE, 1)
     with db.transaction() as tx:
         tx.insert("a2", arrived)

@@ -13,7 +13,7 @@ import rekindle
 from rekindle.aggregates import AggregateFunction
 from rekindle.calculus.bodies import Measures
 from rekindle.calculus.terms import TopRows
-from rekindle.circuit.nodes import Regroup
+from rekindle.circuit.nodes import GroupMap
 from rekindle.runtime.database import Database
 from tests.spark.helpers import collected, rows_of_groups_read
 
@@ -76,7 +76,7 @@ def _follow(db: Database, type_: str, steps: Sequence[str]) -> None:
 
 
 def _functions(db: Database) -> list[AggregateFunction]:
-    bodies = [n for n in db._engine.circuit.nodes.values() if isinstance(n, Regroup)]
+    bodies = [n for n in db._engine.circuit.nodes.values() if isinstance(n, GroupMap)]
     found = []
     for node in bodies:
         assert isinstance(node.body, Measures)
