@@ -21,11 +21,12 @@ def pairs(db: Database) -> Database:
 
 
 WHOLE = [
-    "SELECT mode(a, true) AS m FROM t",
+    "SELECT approx_percentile(a, 0.5) AS m FROM t",
     "SELECT a, percent_rank() OVER (ORDER BY a) AS r FROM t",
 ]
 KEYED = [
-    "SELECT a, mode(b, true) AS m FROM t GROUP BY a",
+    "SELECT a, approx_percentile(b, 0.5) AS m FROM t GROUP BY a",
+    "SELECT mode(a, true) AS m FROM t",
     "SELECT percentile(a, 0.5) AS m FROM t",
     "SELECT a, rank() OVER (PARTITION BY a ORDER BY b) AS r FROM t",
     "SELECT a, rank() OVER (ORDER BY a) AS r FROM t",
