@@ -60,7 +60,7 @@ def test_bits_are_those_of_spark(
     db.create_view("keyed", f"SELECT k, {measures} FROM t GROUP BY k")
     db.create_view("whole", f"SELECT {measures} FROM t")
     for view in ("keyed", "whole"):
-        assert not [node for node in db.explain(view).nodes if node.kind == "regroup"]
+        assert not [node for node in db.explain(view).nodes if node.kind == "group map"]
     read = rows_of_groups_read(monkeypatch)
     for step in STEPS if placement == "inline" else STEPS[:4]:
         db.sql(step)
@@ -103,7 +103,7 @@ def test_a_view_of_an_earlier_version_keeps_its_plan(
         db.create_view("v", "SELECT k, bit_or(x) o, mode(x, true) m FROM t GROUP BY k")
         db.sql("INSERT INTO t VALUES (1, 6), (1, 3), (2, -1), (2, NULL)")
     with rekindle.connect(path, spark) as db:
-        assert [node.kind for node in db.explain("v").nodes if node.kind == "regroup"]
+        assert [node.kind for node in db.explain("v").nodes if node.kind == "group map"]
         db.sql("DELETE FROM t WHERE x IN (3, -1)")
         assert db.last_step is not None
         assert not any(node.rebuilt for node in db.last_step.nodes.values())

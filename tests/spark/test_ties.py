@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.errors import CheckError
 from rekindle.runtime.database import Database
+from rekindle.runtime.reading import DataReader
 from rekindle.runtime.state import State
 
 OPEN = {
@@ -58,14 +59,14 @@ def test_a_difference_beyond_ties_is_one(
     tied.sql("INSERT INTO t VALUES (1, 7, 'x'), (2, 7, 'y'), (3, 7, 'y'), (4, 7, 'x'), (5, 8, 'x')")
     tied.sql("INSERT INTO u VALUES (1, 'a')")
     table = tied.table
-    right = table("v")
+    right, tables = table("v"), {"t": table("t"), "u": table("u")}
     for wrong in (right.limit(0), right.unionAll(right)):
-        contents = {"v": wrong, "t": table("t"), "u": table("u")}
+        contents = {"v": wrong, **tables}
 
-        def committed(state: State, name: str, epoch: int | None = None) -> DataFrame:
+        def committed(self: object, state: State, name: str) -> DataFrame:
             return contents[name]  # noqa: B023 - called before the next turn
 
-        monkeypatch.setattr(tied, "_committed", committed)
+        monkeypatch.setattr(DataReader, "committed", committed)
         with pytest.raises(CheckError, match="differs from its recomputation"):
             tied.check("v")
 
