@@ -29,7 +29,7 @@ demo: venv ## a guided tour on generated data
 
 # What starts Spark has the mark `spark`, and the few that stand for it here `smoke`: both are given in
 # tests/conftest.py.
-quick: venv ## under three minutes: lint, types, tests without Spark and a few with it
+quick: venv ## lint, types, tests without Spark and a few with it
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory types
 	@$(MAKE) --no-print-directory imports
