@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rekindle.errors import RekindleError
     from rekindle.frontends.agca.front_end import agca
+    from rekindle.frontends.comprehension.front_end import comprehension
     from rekindle.frontends.fixpoints.fixpoint import fixpoint
     from rekindle.runtime.database import Database, connect
     from rekindle.runtime.restore import restore
@@ -23,6 +24,7 @@ __all__ = [
     "RekindleError",
     "Transaction",
     "agca",
+    "comprehension",
     "connect",
     "fixpoint",
     "restore",
@@ -36,6 +38,7 @@ _HOMES = {
     "RekindleError": "rekindle.errors",
     "Transaction": "rekindle.runtime.transaction",
     "agca": "rekindle.frontends.agca.front_end",
+    "comprehension": "rekindle.frontends.comprehension.front_end",
     "connect": "rekindle.runtime.database",
     "fixpoint": "rekindle.frontends.fixpoints.fixpoint",
     "restore": "rekindle.runtime.restore",

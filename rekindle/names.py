@@ -8,6 +8,8 @@ QUOTED = "`(?:[^`]|``)+`"
 """The pattern of a quoted name."""
 RESERVED = ("_epoch", "_weight")
 """What changes have besides the columns of their table or view, which cannot be called so."""
+HIDDEN = "·"
+"""What the names of parts of a view have, which users do not see."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -22,6 +24,11 @@ def is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_hidden(name: str) -> bool:
+    """Is it the name of a part of a view?"""
+    return HIDDEN in name
 
 
 def quoted(name: str) -> str:

@@ -19,6 +19,7 @@ from rekindle.catalyst.jvm import Catalyst, JavaObject
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolve
 from rekindle.frontends.spark_sql.stored_queries import refuse_code
 from rekindle.frontends.spark_sql.translate import Translator
+from rekindle.names import is_hidden
 
 ContentsOf = Callable[[str], DataFrame]
 """The rows of a table or view by its name."""
@@ -44,6 +45,11 @@ class Catalog:
     def columns(self) -> dict[str, list[str]]:
         """The columns of every table and view, by its name."""
         return {name: self.leaves.schema(name).names for name in self.leaves.plans}
+
+    @property
+    def shown(self) -> list[str]:
+        """The names of the tables and views that users know of."""
+        return [name for name in self.leaves.plans if not is_hidden(name)]
 
     def has_function(self, name: str) -> bool:
         """Does the session know a function of that name?"""

@@ -24,6 +24,7 @@ from rekindle.errors import DefinitionError
 from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.definition import Definition
 from rekindle.names import RESERVED
+from rekindle.nested.levels import Level
 
 G = TypeVar("G")
 D = TypeVar("D", bound=Definition)
@@ -41,6 +42,10 @@ class Defined:
     """What the session was set to when the definition was given."""
     policy: str | None = None
     """The policy that the term follows already; None leaves it to the user, or to a choice."""
+    level: Level | None = None
+    """The flat collections that stand for a nested view, which has no rows of its own then."""
+    parts: tuple[Defined, ...] = ()
+    """These collections, each after those that it reads."""
 
     def __post_init__(self) -> None:
         names = [column.lower() for column in self.columns.names]

@@ -477,6 +477,18 @@ class NewLabel:
         _settle(self, Label())
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """μ(r): the scalar that an aggregate of Spark gives for a collection: a minimum, a count.
+
+    It leaves the calculus of rings: where the collection changes, the scalar is computed again.
+    """
+
+    name: str
+    collection: RingTerm
+    type: Scalar
+
+
 RingTerm: TypeAlias = (
     Zero
     | Constant
@@ -501,7 +513,9 @@ RingTerm: TypeAlias = (
     | Singleton
     | FromKey
 )
-KeyTerm: TypeAlias = KeyConstant | KeyVariable | MakeRecord | Field | Apply | ToKey | NewLabel
+KeyTerm: TypeAlias = (
+    KeyConstant | KeyVariable | MakeRecord | Field | Apply | ToKey | NewLabel | Measure
+)
 Term: TypeAlias = RingTerm | KeyTerm
 
 UNIT_ROW = MakeRecord(())
@@ -528,7 +542,7 @@ def children(term: Term) -> tuple[Term, ...]:
             return (below,)
         case Predicate(key) | Lift(key) | Field(key):
             return (key,)
-        case ToKey(_, ring):
+        case ToKey(_, ring) | Measure(_, ring):
             return (ring,)
         case Let(_, value, body) | For(_, value, body):
             return value, body

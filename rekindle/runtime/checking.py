@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from pyspark.sql import DataFrame
+
 from rekindle.errors import CheckError
+from rekindle.frontends.catalog import ContentsOf
 from rekindle.runtime.check import CheckReport, Sides, compare
 from rekindle.runtime.connection import Connection, view_of
 from rekindle.runtime.factorised import Factorised
@@ -40,12 +43,32 @@ class Checking:
                 detail=f"its rows are those of epoch {entry.stale}, and this is {state.epoch}",
                 hint=f"REFRESH MATERIALIZED VIEW {entry.name}",
             )
+        if entry.level is not None:
+            return self._parts_checked(state, entry)
+        return self._compared(state, entry, lambda source: self.reading.committed(state, source))
+
+    def _parts_checked(self, state: State, entry: ViewEntry) -> CheckReport:
+        """Each part of a nested view against its recomputation over those before it."""
+        found: dict[str, DataFrame] = {}
+
+        def contents(source: str) -> DataFrame:
+            return found[source] if source in found else self.reading.committed(state, source)
+
+        reports = {}
+        for part in state.parts(entry.name):
+            assert isinstance(part, ViewEntry)
+            reports[part.name] = self._compared(state, part, contents)
+            found[part.name] = self.reading.recomputed(part, contents)
+        assert entry.level is not None
+        return CheckReport(entry.name, reports[entry.level.view].rows, state.epoch)
+
+    def _compared(self, state: State, entry: ViewEntry, read: ContentsOf) -> CheckReport:
         definitions, reading = self.connection.definitions, self.reading
         actual = reading.committed(state, entry.name)
-        expected = reading.recomputed(entry, lambda source: reading.committed(state, source))
+        expected = reading.recomputed(entry, read)
         settings = definitions.settings_for(entry)
-        read = {entry.name, *self.connection.engine.sources_of(entry.name)}
-        nodes = [state.entry(source).node for source in read]
+        known = {entry.name, *self.connection.engine.sources_of(entry.name)}
+        nodes = [state.entry(source).node for source in known]
         rows = sum(state.traces[node].rows for node in nodes if node in state.traces)
         catalyst = self.connection.catalyst
         compared = partial(compare, catalyst, entry.name, state.epoch, settings=settings)

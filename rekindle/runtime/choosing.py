@@ -40,7 +40,9 @@ class Choosing:
     def is_worth_it(self, term: Term) -> bool:
         """Are the tables large enough for a policy to matter?"""
         names = set(sources(term))
-        return len(names) >= 2 and sum(map(self._rows, names)) >= LEAST_ROWS
+        # Parts of a nested view read others that are made with them.
+        known = all(name in self.state.entries for name in names)
+        return known and len(names) >= 2 and sum(map(self._rows, names)) >= LEAST_ROWS
 
     def choices(self, term: Term) -> Iterator[tuple[tuple[str, ...], Choice]]:
         """For each aggregate over joins its columns and what policies would keep for it."""

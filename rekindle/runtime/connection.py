@@ -19,6 +19,7 @@ from rekindle.catalyst.types import struct_of
 from rekindle.errors import ClosedError, CorruptionError, DefinitionError
 from rekindle.errors import untrusted as untrusted_error
 from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.names import HIDDEN
 from rekindle.runtime.commits import Turn
 from rekindle.runtime.contents import Contents
 from rekindle.runtime.creating import Creating
@@ -32,6 +33,7 @@ from rekindle.runtime.places import database_place
 from rekindle.runtime.restoring import Restoring
 from rekindle.runtime.session import session_for
 from rekindle.runtime.sessions import Sessions
+from rekindle.runtime.shredded import know_nested
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.trust import Trust
 from rekindle.runtime.view_terms import ViewTerms
@@ -115,11 +117,18 @@ class Connection:
 
     def know(self, entry: Entry) -> None:
         """Let queries read a table or view."""
+        if isinstance(entry, ViewEntry) and entry.level is not None:
+            know_nested(self.catalyst, self.leaves, entry, self.engine.state)
+            return
         self.leaves.add(entry.name, _declared(entry))
+        if isinstance(entry, TableEntry) and entry.key:
+            self.leaves.keys[entry.name] = tuple(entry.schema.names[i] for i in entry.key)
 
     def forget(self, name: str) -> None:
-        """Let queries read it no more."""
-        self.leaves.remove(name)
+        """Let queries read it, and its parts, no more."""
+        for known in [*self.leaves.plans]:
+            if known == name or known.startswith(f"{name}{HIDDEN}"):
+                self.leaves.remove(known)
 
     def know_again(self, entry: Entry) -> None:
         """Let queries read a table or view with other columns than before."""

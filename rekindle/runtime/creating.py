@@ -12,8 +12,9 @@ from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.nodes import Table
 from rekindle.errors import DefinitionError, UnsupportedError, did_you_mean
 from rekindle.frontends.agca.front_end import Agca
+from rekindle.frontends.comprehension.front_end import Comprehension
 from rekindle.frontends.fixpoints.fixpoint import Fixpoint
-from rekindle.frontends.protocol import FrontEnd
+from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.depth import not_too_deep
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.arguments import one_of, optional_text, text
@@ -26,7 +27,7 @@ from rekindle.runtime.front_ends import front_end_for
 from rekindle.runtime.model_definition import ModelDefinition
 from rekindle.runtime.state import TableEntry, ViewEntry
 
-Given: TypeAlias = str | DataFrame | Fixpoint | Agca
+Given: TypeAlias = str | DataFrame | Fixpoint | Agca | Comprehension
 """What a view may be defined by."""
 
 
@@ -81,7 +82,10 @@ class Creating:
     def _create(self, name: str, given: Given, wanted: Wanted) -> ViewEntry:
         if optional_text("a policy", wanted.policy) == Policy.FACTORED.value:
             return self._create_fed(name, given, wanted)
-        entry, term = self._define(name, given, wanted.policy)
+        found = self._defined(name, given)
+        if found.level is not None:
+            return self._create_nested(found, wanted)
+        entry, term = self._kept(name, self.definitions.entered(found), wanted.policy)
         entry = replace(entry, said=wanted.said)
         if not wanted.factorised:
             self.engine.create_views([(entry, term)], wanted.incremental)
@@ -91,6 +95,30 @@ class Creating:
             self.check_new(part.name)
         self.engine.create_views(parts, wanted.incremental, [entry])
         return entry
+
+    def _create_nested(self, found: Defined, wanted: Wanted) -> ViewEntry:
+        """Create the parts of a nested view, and the view that stands for them."""
+        if wanted.factorised:
+            raise UnsupportedError(
+                f"view '{found.name}' is nested and cannot be kept factorised",
+                hint="leave out representation = 'factorised'",
+            )
+        owner, parts = self.definitions.nested(found)
+        refusals: list[UnsupportedError] = []
+        kept = []
+        for part, term in parts:
+            self.check_new(part.name)
+            try:
+                kept.append(self._kept(found.name, (part, term), wanted.policy))
+            except UnsupportedError as error:
+                # A policy may be for some of the parts.
+                refusals.append(error)
+                kept.append((part, term))
+        if len(refusals) == len(parts):
+            raise refusals[0]
+        owner = replace(owner, said=wanted.said)
+        self.engine.create_views(kept, wanted.incremental, [owner])
+        return owner
 
     def create_all(
         self, front_end: FrontEnd[Any, Any], name: str, given: object
@@ -116,7 +144,13 @@ class Creating:
                 hint=f"DROP VIEW {old.name} and create it again",
             )
         with not_too_deep(old.name):
-            entry, term = self._define(old.name, given, wanted.policy)
+            found = self._defined(old.name, given)
+            if found.level is not None or old.level is not None:
+                raise UnsupportedError(
+                    f"'{old.name}' cannot be replaced where it is, or shall be, nested",
+                    hint=f"DROP VIEW {old.name} and create it again",
+                )
+            entry, term = self._kept(old.name, self.definitions.entered(found), wanted.policy)
         if old.name in sources(term):
             raise DefinitionError(
                 f"the new definition of view '{old.name}' reads the view itself",
@@ -177,7 +211,10 @@ class Creating:
             raise
         return entry
 
-    def _define(self, name: str, given: Given, policy: str | None) -> tuple[ViewEntry, Term]:
+    def _kept(
+        self, name: str, read: tuple[ViewEntry, Term], policy: str | None
+    ) -> tuple[ViewEntry, Term]:
+        """A view under the policy that the user asks for, or that is chosen."""
         known = [each.value for each in Policy]
         if policy is not None and policy not in known:
             raise UnsupportedError(
@@ -185,7 +222,7 @@ class Creating:
                 detail=f"available: {', '.join(known)}",
                 hint=did_you_mean(str(policy), known),
             )
-        entry, term = self._read(name, given)
+        entry, term = read
         if policy is None:
             return self._under_chosen(entry, term)
         return self.definitions.under(Policy(policy), entry, term)
@@ -201,5 +238,12 @@ class Creating:
             return entry, term
 
     def _read(self, name: str, given: Given) -> tuple[ViewEntry, Term]:
-        (found,) = self.definitions.read(front_end_for(name, given), name, given)
+        found = self._defined(name, given)
+        if found.level is not None:
+            raise UnsupportedError(f"view '{name}' is nested, which cannot be here")
+        return self.definitions.entered(found)
+
+    def _defined(self, name: str, given: Given) -> Defined:
+        front_end = front_end_for(name, given)
+        (found,) = front_end.define(name, given, self.definitions.catalog)
         return found

@@ -290,6 +290,14 @@ class Database:
         """
         return self._reading.table(name, epoch, timestamp)
 
+    def shredded(self, name: str) -> dict[str, DataFrame]:
+        """The flat collections that stand for a nested table or view, by their paths.
+
+        `""` is the top, with labels in the place of inner collections; `"orders"` has the elements
+        of the collections of that column, each after its `_label`; `"orders.lines"` those in them.
+        """
+        return self._reading.shredded(name)
+
     def changes(self, name: str, since: int = 0) -> DataFrame:
         """The changes of a table or view after an epoch: its columns, `_epoch` and `_weight`."""
         return self._reading.changes(name, since)

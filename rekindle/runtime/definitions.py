@@ -29,6 +29,7 @@ from rekindle.errors import (
     UntrustedError,
 )
 from rekindle.frontends.catalog import Catalog, ContentsOf
+from rekindle.frontends.comprehension.definition import ComprehensionDefinition
 from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.front_end import without_ties
@@ -71,7 +72,19 @@ class Definitions:
     ) -> list[tuple[ViewEntry, Term]]:
         """The entries and terms of the views that a front end makes of what a user gives."""
         found = front_end.define(name, given, self.catalog)
-        return [(self._entry(defined), defined.term) for defined in found]
+        return [self.entered(defined) for defined in found]
+
+    def entered(self, defined: Defined) -> tuple[ViewEntry, Term]:
+        """The entry and term of a view that has rows of its own."""
+        return self._entry(defined), defined.term
+
+    def nested(self, defined: Defined) -> tuple[ViewEntry, list[tuple[ViewEntry, Term]]]:
+        """A nested view as an entry without a node, and the views that keep its collections."""
+        owner = replace(self._entry(defined), level=defined.level, term="", scalars=())
+        parts = [
+            (replace(self._entry(part), part_of=defined.name), part.term) for part in defined.parts
+        ]
+        return owner, parts
 
     def _entry(self, defined: Defined) -> ViewEntry:
         text, objects = to_text_with_table(defined.term)
@@ -122,7 +135,7 @@ class Definitions:
 
     def _term_again(self, entry: ViewEntry) -> Term:
         """The term of a view of texts, under its policy."""
-        if entry.part_of is not None:
+        if entry.part_of is not None and not isinstance(entry.definition, ComprehensionDefinition):
             _, parts = self.factorised(*self.read_again(replace(entry, name=entry.part_of)))
             return next(term for part, term in parts if part.name == entry.name)
         defined = self._defined_again(entry)

@@ -472,9 +472,11 @@ class Engine:
 
     def readers_of(self, name: str) -> list[str]:
         """The views whose definition reads a table or view."""
-        found = {view for view, reads in self.terms.reads.items() if name in reads}
-        found |= self.untrusted.readers_of(name) | self.stale.readers_of(name)
-        entries = [self.state.entry(view) for view in found]
+        names = {name, *(part.name for part in self.state.parts(name))}
+        found = {view for view, reads in self.terms.reads.items() if not names.isdisjoint(reads)}
+        for part in names:
+            found |= self.untrusted.readers_of(part) | self.stale.readers_of(part)
+        entries = [self.state.entry(view) for view in found - names]
         owners = (e.part_of if isinstance(e, ViewEntry) else None for e in entries)
         readers = {owner or e.name for owner, e in zip(owners, entries, strict=True)}
         return sorted(readers | {view for view in self._fed() if name in self._fed()[view]})
@@ -489,7 +491,8 @@ class Engine:
         if name in self._fed():
             return dict(self._fed()[name])
         parts = [part.name for part in self.state.parts(name)] or [name]
-        return {k: v for part in parts for k, v in self._reads(part).items()}
+        found = {k: v for part in parts for k, v in self._reads(part).items()}
+        return {k: v for k, v in found.items() if k not in parts}
 
     def _reads(self, name: str) -> Mapping[str, Schema]:
         """What a view reads, also if it is not followed."""

@@ -9,6 +9,7 @@ from rekindle.circuit.explain import Explanation, NodeFacts, explain
 from rekindle.errors import UntrustedError
 from rekindle.incremental.pipeline import trace_steps
 from rekindle.incremental.policies.choice import Policy
+from rekindle.nested.levels import Level
 from rekindle.runtime.choosing import Choosing, described
 from rekindle.runtime.connection import Connection
 from rekindle.runtime.definitions import Definitions
@@ -27,6 +28,8 @@ def explain_entry(connection: Connection, reading: DataReader, name: str) -> Exp
             root = explain_entry(connection, reading, entry.factorisation.roots[0].view)
             kept = reading.factorised(name).tree(sizes=True)
             return replace(root, title=f"view {entry.name}", derivation=(), kept=kept)
+        if isinstance(entry, ViewEntry) and entry.level is not None:
+            return _explained_levels(connection, reading, entry, entry.level)
         if entry.name in engine.untrusted.reasons:
             reason = engine.untrusted.reasons[entry.name]
             return Explanation(f"view {entry.name} (untrusted)", (), untrusted=reason)
@@ -34,6 +37,21 @@ def explain_entry(connection: Connection, reading: DataReader, name: str) -> Exp
             reason = engine.stale.reasons[entry.name]
             return Explanation(f"view {entry.name} (stale)", (), stale=reason)
         return _explained(engine, entry, connection.definitions, connection.creating.choosing)
+
+
+def _explained_levels(
+    connection: Connection, reading: DataReader, entry: ViewEntry, level: Level
+) -> Explanation:
+    """How the parts of a nested view are kept: the top, and below it a line for each dictionary."""
+    top = explain_entry(connection, reading, level.view)
+    traces, entries = connection.engine.state.traces, connection.engine.state.entries
+    lines = ["kept shredded: inner collections are labels, and a dictionary defines each"]
+    for path, each in level.paths():
+        view = entries[each.view]
+        rows = traces[view.node].rows if view.node in traces else 0
+        columns = ", ".join(view.schema.names)
+        lines.append(f"  {path or 'top':<20} {rows:>10,} rows  {each.view}({columns})")
+    return replace(top, title=f"view {entry.name}", kept="\n".join(lines))
 
 
 def _explained(

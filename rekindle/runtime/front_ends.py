@@ -9,6 +9,7 @@ from typing import Any
 
 from rekindle.errors import DefinitionError
 from rekindle.frontends.agca.front_end import RingQueries
+from rekindle.frontends.comprehension.front_end import Comprehensions
 from rekindle.frontends.dataframes.front_end import DataFrames
 from rekindle.frontends.datalog.front_end import Datalog
 from rekindle.frontends.definition import Definition
@@ -22,6 +23,7 @@ FRONT_ENDS: tuple[FrontEnd[Any, Any], ...] = (
     DataFrames(),
     Fixpoints(),
     RingQueries(),
+    Comprehensions(),
     Datalog(),
     Models(),
 )

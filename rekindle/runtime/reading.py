@@ -16,12 +16,14 @@ from rekindle.errors import DefinitionError, HistoryError, UnsupportedError
 from rekindle.frontends.catalog import ContentsOf, mentioned
 from rekindle.frontends.spark_sql.analyse import resolve
 from rekindle.names import quoted
+from rekindle.nested.levels import Level
 from rekindle.runtime.connection import Connection, view_of
 from rekindle.runtime.engine import altered
 from rekindle.runtime.factorised import Factorised, expanded
 from rekindle.runtime.instants import instant_of
 from rekindle.runtime.model_definition import ModelDefinition
 from rekindle.runtime.models import Model
+from rekindle.runtime.shredded import RowsOf, level_of, nested
 from rekindle.runtime.state import State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
 from rekindle.spark.frames import of_table
@@ -62,11 +64,26 @@ class DataReader:
     def committed(self, state: State, name: str, epoch: int | None = None) -> DataFrame:
         """The contents of a table or view in a state, or as of an earlier epoch."""
         entry, contents = state.entry(name), self.connection.contents
+        level = level_of(entry)
+        if level is not None:
+            return self._nested(level, lambda part: self.committed(state, part, epoch))
         if isinstance(entry, ViewEntry) and entry.factorisation is not None:
             return expanded(state, entry, contents, epoch)
         undone = None if epoch is None else state.undone(entry.name, epoch)
         leaf = entry.name if epoch is None else None
         return contents.table(leaf, entry.schema, state.traces[entry.node], undone)
+
+    def _nested(self, level: Level, rows_of: RowsOf) -> DataFrame:
+        """Nested rows over those of the parts."""
+        return nested(self.connection.catalyst, self.connection.leaves, level, rows_of)
+
+    def shredded(self, name: str) -> dict[str, DataFrame]:
+        """The flat collections of a nested table or view, by the paths that lead to them."""
+        state = self.connection.refreshed().state
+        level = level_of(state.entry(name))
+        if level is None:
+            return {"": self.table(name, None, None)}
+        return {path: self.table(each.view, None, None) for path, each in level.paths()}
 
     def _seen(self, name: str, transaction: Transaction) -> DataFrame:
         """The contents when a transaction began, or when they were made since, with its changes.
@@ -80,6 +97,9 @@ class DataReader:
         current = now.entries.get(entry.name)
         if current is None or current.node != entry.node:
             raise altered(entry.name)
+        level = level_of(entry)
+        if level is not None:
+            return self._nested(level, lambda part: self._seen(part, transaction))
         if isinstance(entry, TableEntry):
             node = transaction.node(entry.name)
             pending, trace = transaction.pending(node), transaction.trace(node)
@@ -101,6 +121,11 @@ class DataReader:
         """The changes after an epoch, with `_epoch` and `_weight`."""
         state = self.connection.refreshed().state
         entry = state.entry(name)
+        if level_of(entry) is not None:
+            raise UnsupportedError(
+                f"the changes of '{entry.name}' are those of its parts",
+                hint=f"db.changes of each of the names in db.explain({entry.name!r})",
+            )
         if isinstance(entry, ViewEntry) and entry.factorisation is not None:
             raise UnsupportedError(
                 f"the changes of '{entry.name}' are not kept: it is factorised",
@@ -181,9 +206,26 @@ class DataReader:
         state = self.connection.refreshed().state
         return self.recomputed(view_of(state, name), lambda source: self.committed(state, source))
 
+    def recomputed_parts(self, entry: ViewEntry, read: ContentsOf) -> dict[str, DataFrame]:
+        """The parts of a nested view from scratch, each over those before it."""
+        state = self.connection.engine.state
+        found: dict[str, DataFrame] = {}
+
+        def contents(source: str) -> DataFrame:
+            return found[source] if source in found else read(source)
+
+        for part in state.parts(entry.name):
+            assert isinstance(part, ViewEntry)
+            found[part.name] = self.recomputed(part, contents)
+        return found
+
     def recomputed(self, entry: ViewEntry, read: ContentsOf) -> DataFrame:
         """A view's definition over what `read` gives for the tables and views that it names."""
         connection = self.connection
+        level = level_of(entry)
+        if level is not None:
+            parts = self.recomputed_parts(entry, read)
+            return self._nested(level, lambda part: parts[part] if part in parts else read(part))
         connection.refuse_untrusted(entry.name, "recomputed")
         entry = connection.restoring.registered.get(entry.name, (entry, None))[0]
         known = connection.engine.sources_of(entry.name)

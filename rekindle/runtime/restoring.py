@@ -68,7 +68,7 @@ class Restoring:
                 engine.refuse_other_columns(entry)
                 if isinstance(entry, TableEntry):
                     engine.restore_table(entry)
-            if isinstance(entry, ViewEntry) and entry.factorisation is None:
+            if isinstance(entry, ViewEntry) and not entry.stands:
                 self._view(entry)
         self._warn()
 

@@ -19,6 +19,7 @@ from rekindle.circuit.stored_nodes import StoredNode
 from rekindle.errors import HistoryError, unknown_name
 from rekindle.incremental.policies.choice import Policy
 from rekindle.incremental.policies.factorised import Factorisation
+from rekindle.nested.levels import Level
 from rekindle.runtime.history import Changes, History
 from rekindle.runtime.offsets import Offsets
 from rekindle.runtime.times import Times
@@ -75,6 +76,8 @@ class ViewEntry:
     created: int
     policy: Policy = Policy.FIRST_ORDER
     factorisation: Factorisation | None = None
+    level: Level | None = None
+    """The flat collections of a nested view, which has no node of its own either."""
     part_of: str | None = None
     settings: Settings | None = None
     """What the session was set to when the view was made; early databases do not say."""
@@ -85,6 +88,11 @@ class ViewEntry:
     say."""
     stale: int | None = None
     """The last epoch that it was followed to, if tables that it reads have changed since."""
+
+    @property
+    def stands(self) -> bool:
+        """Has it no rows of its own, but parts that it stands for?"""
+        return self.factorisation is not None or self.level is not None
 
 
 Entry = TableEntry | ViewEntry
@@ -287,6 +295,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "factorisation": None
                 if entry.factorisation is None
                 else entry.factorisation.to_json(),
+                **({} if entry.level is None else {"level": entry.level.to_json()}),
                 "part_of": entry.part_of,
                 "settings": None if entry.settings is None else dict(entry.settings.values),
                 **({"said": dict(entry.said)} if entry.said else {}),
@@ -343,6 +352,7 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         created=data["created"],
         policy=Policy(data.get("policy", Policy.FIRST_ORDER.value)),
         factorisation=Factorisation.from_json(data.get("factorisation")),
+        level=None if "level" not in data else Level.from_json(data["level"]),
         part_of=data.get("part_of"),
         settings=Settings.of_json(data.get("settings")),
         said=options_said(said) if early else said,

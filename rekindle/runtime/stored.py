@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 
 from rekindle.errors import CorruptionError, DefinitionError, RekindleError
 from rekindle.incremental.policies.choice import Policy
+from rekindle.nested.levels import LABEL, VALUE, Level
 from rekindle.runtime.history import older_layout
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.times import LAYOUT
@@ -131,6 +132,21 @@ _collection = record(
     is_leaf=truth,
 )
 _factorisation = record(collections=list_of(_collection), outputs=list_of(text))
+
+
+def _level(value: Any, place: str) -> None:
+    """A level of a nested view, with those below it; as deep as types are at most."""
+    waiting = [(value, place, 0)]
+    while waiting:
+        each, where, depth = waiting.pop()
+        _flat_level(each, where)
+        if depth > MOST_LEVELS:
+            raise ShapeError(f"{where}: more than {MOST_LEVELS} levels")
+        waiting += [(below, f"{where}.{column}", depth + 1) for column, below in each["bags"]]
+
+
+MOST_LEVELS = 100
+_flat_level = record(view=text, bags=list_of(row_of(text, anything)), of_values=truth)
 _common: Mapping[str, Shape] = {"kind": text, "name": text, "schema": _schema, "node": text}
 _table = open_record(
     {
@@ -148,6 +164,7 @@ _table = open_record(
 _known_later: Mapping[str, Shape] = {
     "policy": one_of(*(policy.value for policy in Policy)),
     "factorisation": optional(_factorisation),
+    "level": _level,
     "part_of": optional(text),
     "settings": optional(map_of(text)),
     "said": map_of(text),
@@ -264,7 +281,9 @@ def refuse_unsound(state: State) -> None:
             raise ShapeError(f"'{name[:80]}' is not a name")
         if entry.part_of is not None and entry.part_of not in state.entries:
             raise ShapeError(f"'{name}' is a part of '{entry.part_of}', which is not there")
-        if isinstance(entry, ViewEntry) and entry.factorisation is not None:
+        if isinstance(entry, ViewEntry) and entry.level is not None:
+            _refuse_unkept(state, entry.name, entry.level)
+        elif isinstance(entry, ViewEntry) and entry.factorisation is not None:
             _refuse_loose(state, entry)
         else:
             _refuse_misfit(state, entry)
@@ -341,6 +360,22 @@ def _refuse_loose(state: State, entry: ViewEntry) -> None:
         raise ShapeError(f"the collections of '{entry.name}' have no root")
     if [columns.get(name) for name in entry.factorisation.outputs] != list(entry.schema.types):
         raise ShapeError(f"a column of '{entry.name}' is in no collection")
+
+
+def _refuse_unkept(state: State, name: str, level: Level) -> None:
+    """The levels of a nested view are views, of it or of one that it reads, with such columns."""
+    for path, each in level.paths():
+        view = state.entries.get(each.view)
+        if view is None or view.part_of is None:
+            raise ShapeError(f"'{each.view}' keeps no part of '{name}'")
+        columns = view.schema.names
+        if path and columns[:1] != (LABEL,):
+            raise ShapeError(f"'{each.view}' has no labels")
+        if each.of_values and columns != (LABEL, VALUE):
+            raise ShapeError(f"'{each.view}' does not have the columns of values")
+        for column, _ in each.bags:
+            if column.split(".")[0] not in columns:
+                raise ShapeError(f"'{each.view}' has no column '{column}'")
 
 
 def _refuse_extensions(key: str, schema: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias, get_args
 
 from rekindle.frontends.agca.definition import AgcaDefinition
+from rekindle.frontends.comprehension.definition import ComprehensionDefinition
 from rekindle.frontends.dataframes.definition import FrameDefinition
 from rekindle.frontends.datalog.definition import DatalogDefinition
 from rekindle.frontends.fixpoints.definition import FixpointDefinition
@@ -33,6 +34,7 @@ ViewDefinition: TypeAlias = (
     | FrameDefinition
     | FixpointDefinition
     | AgcaDefinition
+    | ComprehensionDefinition
     | DatalogDefinition
     | ModelDefinition
 )

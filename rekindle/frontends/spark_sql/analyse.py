@@ -33,7 +33,8 @@ from rekindle.errors import (
     UnknownNameError,
     unknown_name,
 )
-from rekindle.names import QUOTED, is_text, unquoted
+from rekindle.names import QUOTED, is_hidden, is_text, unquoted
+from rekindle.nested.levels import Level
 
 VOLATILE = {
     "CurrentTimestamp": "current_timestamp()",
@@ -85,6 +86,17 @@ class Leaves:
         self._given: OrderedDict[int, str] = OrderedDict()
         """Leaves that stand for the same names, such as contents that users were given."""
         self._schemas: dict[str, StructType] = {}
+        self.keys: dict[str, tuple[str, ...]] = {}
+        """The primary key of each table that has one."""
+        self.levels: dict[str, Level] = {}
+        """The flat collections of each table and view that is nested."""
+
+    def derive(self, name: str, schema: StructType, plan: JavaObject, level: Level) -> None:
+        """Make a nested table or view known, as a plan over the leaves of its parts."""
+        with self._lock:
+            self._schemas[name] = schema
+            self.levels[name] = level
+            self._frames = {**self._frames, name: plan}
 
     def add(self, name: str, schema: StructType) -> None:
         """Make `name` known, with no rows."""
@@ -106,6 +118,8 @@ class Leaves:
     def remove(self, name: str) -> None:
         with self._lock:
             self._frames = {key: leaf for key, leaf in self._frames.items() if key != name}
+            self.keys.pop(name, None)
+            self.levels.pop(name, None)
             self._own = {rdd: known for rdd, known in self._own.items() if known != name}
             for rdd in [rdd for rdd, known in self._given.items() if known == name]:
                 del self._given[rdd]
@@ -238,7 +252,7 @@ def _explain(error: AnalysisException, known: Iterable[str]) -> RekindleError:
 def _unknown(written: str, known: list[str]) -> UnknownNameError:
     """The error for a name as Spark writes it, each part between backticks."""
     parts = [unquoted(part) for part in re.findall(QUOTED, written)] or [""]
-    error = unknown_name("table or view", ".".join(parts), known)
+    error = unknown_name("table or view", ".".join(parts), [n for n in known if not is_hidden(n)])
     meant = [name for name in known if name.lower() == parts[-1].lower()]
     if len(parts) > 1 and meant:
         error.hint = f"a table or view has no schema before its name: write {meant[0]}"

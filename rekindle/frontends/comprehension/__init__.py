@@ -1,0 +1,1 @@
+"""Comprehensions over nested collections: from text to flat views."""

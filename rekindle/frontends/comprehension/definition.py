@@ -1,0 +1,46 @@
+"""A view, or a part of one, that is defined by a comprehension."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from rekindle.frontends.definition import Definition, ViewFacts
+from rekindle.shapes import list_of, record, row_of, text, whole
+
+
+@dataclass(frozen=True, slots=True)
+class ComprehensionDefinition(Definition):
+    """The comprehension as the user wrote it, and the flat queries whose sum the rows are.
+
+    Each query counts so many times, less than 0 to be taken away. A view that is kept in parts has
+    none of its own.
+    """
+
+    kind: ClassVar[str] = "comprehension"
+    words: ClassVar[str] = "a comprehension"
+
+    written: str
+    summands: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        return tuple(query for _, query in self.summands)
+
+    def text(self, view: ViewFacts) -> str:
+        return view.created_as(self.written)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"written": self.written, "summands": [list(each) for each in self.summands]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(data["written"], tuple((count, query) for count, query in data["summands"]))
+
+    @staticmethod
+    def check(value: Any, place: str) -> None:
+        _SHAPE(value, place)
+
+
+_SHAPE = record(kind=text, written=text, summands=list_of(row_of(whole(-(2**31), 2**31), text)))

@@ -1,0 +1,126 @@
+"""Views that are defined by comprehensions over nested collections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
+from typing import ClassVar
+
+from pyspark.sql import DataFrame
+
+from rekindle.calculus.terms import Negate, Term, UnionAll
+from rekindle.frontends.catalog import Catalog, ContentsOf
+from rekindle.frontends.comprehension.assembling import nested_query
+from rekindle.frontends.comprehension.collections import Collections
+from rekindle.frontends.comprehension.definition import ComprehensionDefinition
+from rekindle.frontends.comprehension.elaborate import Elaborated, Elaborator
+from rekindle.frontends.comprehension.parse import parse
+from rekindle.frontends.comprehension.parts import Part, shred
+from rekindle.frontends.comprehension.scope import Known
+from rekindle.frontends.definition import Definition
+from rekindle.frontends.protocol import Defined, FrontEnd
+from rekindle.frontends.spark_sql.front_end import define_query, recompute_query
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension:
+    """A comprehension as text."""
+
+    text: str
+
+
+def comprehension(text: str) -> Comprehension:
+    """The definition of a view by a comprehension, whose rows may hold collections.
+
+    Such as `for m in movies yield (name: m.name, related: for n in movies where ... yield n.name)`.
+    """
+    return Comprehension(text)
+
+
+class Comprehensions(FrontEnd[Comprehension, ComprehensionDefinition]):
+    """Views whose rows may hold collections, kept as flat parts."""
+
+    takes: ClassVar[type] = Comprehension
+    keeps: ClassVar[type[Definition]] = ComprehensionDefinition
+    given_as: ClassVar[str] = "rekindle.comprehension(...)"
+
+    def define(self, name: str, given: Comprehension, catalog: Catalog) -> Sequence[Defined]:
+        elaborated = elaborate(given.text, catalog)
+        shredded = shred(name, elaborated, _known(catalog))
+        if not shredded.level.bags:
+            (part,) = shredded.parts
+            return [_defined(name, given.text, part, catalog)]
+        parts = []
+        with ExitStack() as stack:
+            for part in shredded.parts:
+                made = _defined(part.name, given.text, part, catalog)
+                parts.append(made)
+                stack.enter_context(catalog.assumed({part.name: made.columns}))
+            query = nested_query(shredded.level, catalog.leaves.schema)
+            columns = catalog.resolve(query).schema
+        definition = ComprehensionDefinition(given.text)
+        settings = catalog.catalyst.settings()
+        top = next(part for part in parts if part.name == shredded.level.view)
+        return [
+            Defined(
+                name,
+                definition,
+                top.term,
+                columns,
+                settings,
+                level=shredded.level,
+                parts=tuple(parts),
+            )
+        ]
+
+    def define_again(
+        self, name: str, definition: ComprehensionDefinition, catalog: Catalog
+    ) -> Defined:
+        return _defined(name, definition.written, Part(name, definition.summands), catalog)
+
+    def recompute(
+        self,
+        name: str,
+        definition: ComprehensionDefinition,
+        catalog: Catalog,
+        contents: ContentsOf,
+    ) -> DataFrame:
+        added = [query for count, query in definition.summands for _ in range(count)]
+        taken = [query for count, query in definition.summands for _ in range(-count)]
+        sides = [
+            reduce(DataFrame.unionAll, [recompute_query(each, catalog, contents) for each in side])
+            for side in (added, taken)
+            if side
+        ]
+        if not added:
+            return sides[0].limit(0)
+        return sides[0] if not taken else sides[0].exceptAll(sides[1])
+
+
+def elaborate(text: str, catalog: Catalog) -> Elaborated:
+    """A comprehension as a term over what the database holds."""
+    return Elaborator(Collections(catalog)).whole(parse(text))
+
+
+def _known(catalog: Catalog) -> dict[str, Known]:
+    leaves = catalog.leaves
+    return {
+        name: Known(leaves.schema(name), leaves.keys.get(name, ()), leaves.levels.get(name))
+        for name in leaves.plans
+    }
+
+
+def _defined(name: str, written: str, part: Part, catalog: Catalog) -> Defined:
+    """A view of flat rows, the sum of its queries."""
+    definition = ComprehensionDefinition(written, part.queries)
+    found = [define_query(name, definition, query, catalog) for _, query in part.queries]
+    if len(found) == 1 and part.queries[0][0] == 1:
+        return found[0]
+    terms: list[Term] = []
+    for (count, _), each in zip(part.queries, found, strict=True):
+        terms += [each.term if count > 0 else Negate(each.term)] * abs(count)
+    columns = found[0].columns
+    term = terms[0] if len(terms) == 1 else UnionAll(tuple(terms))
+    return Defined(name, definition, term, columns, found[0].settings)
