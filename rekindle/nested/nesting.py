@@ -20,7 +20,7 @@ from typing import Any, assert_never
 
 from rekindle.nested import contexts
 from rekindle.nested.contexts import Context, Fields, Inner, Pair, joined
-from rekindle.nested.labels import Definitions, Finite, LabelValue, undefined
+from rekindle.nested.labels import Definitions, Finite, LabelValue, materialise, undefined
 from rekindle.nested.meaning import Environment, value_of
 from rekindle.nested.shredding import Shredded, dictionary_name, flat_name
 from rekindle.nested.terms import RingTerm
@@ -172,6 +172,54 @@ def _nest_key(value: Any, type_: KeyType, context: Context[Definitions]) -> KeyV
             return Box.of(_nest_ring(definition, ring, context.below))
         case _:
             assert_never(type_)
+
+
+def occurring(shredded: ShreddedValue) -> dict[str, dict[KeyValue, None]]:
+    """The labels that occur at each path, in the flat value or in the definitions above."""
+    found: dict[str, dict[KeyValue, None]] = {
+        path: {} for path, _ in contexts.named(shredded.context)
+    }
+    _labels(shredded.flat, shredded.type, shredded.context, found, "")
+    return found
+
+
+def _labels(
+    value: Any,
+    type_: KeyType | RingType,
+    context: Context[Definitions],
+    found: dict[str, dict[KeyValue, None]],
+    path: str,
+) -> None:
+    match type_, context:
+        case ((Record(fields) | RingRecord(fields)), Fields()):
+            for part, (name, field) in zip(value, fields, strict=True):
+                _labels(part, field, context.field(name), found, joined(path, name))
+        case Mapping(key, ring), Pair():
+            rows = joined(path, "[]") if isinstance(key, Boxed) else path
+            for row, part in value.items():
+                _labels(row, key, context.key, found, rows)
+                _labels(part, ring, context.value, found, joined(path, "=>"))
+        case Boxed(ring), Inner():
+            if value in found[path]:
+                return
+            found[path][value] = None
+            definition = context.dictionary.find(value)
+            if definition is None:
+                raise undefined(value)
+            _labels(definition, ring, context.below, found, path)
+        case _:
+            return
+
+
+def materialised(shredded: ShreddedValue) -> ShreddedValue:
+    """The same value with finite dictionaries: the definitions of the labels that occur."""
+    labels = occurring(shredded)
+    stored: dict[str, Definitions] = {
+        path: materialise(dictionary, labels[path])
+        for path, dictionary in contexts.named(shredded.context)
+    }
+    context = contexts.context_of(shredded.type, lambda path, _: stored[path])
+    return ShreddedValue(shredded.type, shredded.flat, context)
 
 
 def evaluated(shredded: Shredded, scope: Environment) -> ShreddedValue:

@@ -200,7 +200,7 @@ def _key(term: KeyTerm) -> str:
 
 def _named(name: str, part: KeyTerm) -> str:
     written = _key(part)
-    plain = name.isdigit() or written.split(".")[-1] == name
+    plain = name.isdigit() or name in (written, written.split(".")[-1])
     return written if plain else f"{name}: {written}"
 
 
