@@ -39,9 +39,9 @@ from rekindle.nested.types import (
     RingRecord,
     RingType,
     Scalar,
+    holds_boxes,
     is_flat,
     lifted,
-    parts,
     product_type,
 )
 
@@ -472,7 +472,7 @@ class NewLabel:
 
     def __post_init__(self) -> None:
         for name, value in self.fields:
-            if any(isinstance(part, Boxed) for part in parts(value.type)):
+            if holds_boxes(value.type):
                 raise DefinitionError(f"field '{name}' of a label is a collection, {value.type}")
         _settle(self, Label())
 

@@ -230,6 +230,11 @@ def is_flat(type_: KeyType | RingType) -> bool:
     return not any(isinstance(part, Boxed | Label) for part in parts(type_))
 
 
+def holds_boxes(type_: KeyType | RingType) -> bool:
+    """Some row of the type holds a collection that is not shredded."""
+    return any(isinstance(part, Boxed) for part in parts(type_))
+
+
 def parts(type_: KeyType | RingType) -> Iterator[KeyType | RingType]:
     """The type and all types within it."""
     yield type_
