@@ -1,0 +1,1 @@
+"""Nested collections and functions as values: what changes of them mean."""
