@@ -162,26 +162,26 @@ def _values(
 
 
 @st.composite
-def smaller_costs(draw: Draw, of: Type, than: Cost, strictly: bool = False) -> Cost:
-    """A cost that is at most, or below, the given one.
+def smaller_costs(draw: Draw, of: Type, than: Cost, by: int = 0) -> Cost:
+    """A cost that is at most the given one, or with by=1 below it.
 
     Of a function it is that of nothing, or of the same lambda with a smaller change of what is
     free in it: theorem 13 for curry, which the tests check before they build on it.
     """
     match of:
         case Ground():
-            return draw(st.integers(1, max(1, than - strictly)))
+            return draw(st.integers(1, max(1, than - by)))
         case Product(first, second):
             return (
-                draw(smaller_costs(first, than[0], strictly)),
-                draw(smaller_costs(second, than[1], strictly)),
+                draw(smaller_costs(first, than[0], by)),
+                draw(smaller_costs(second, than[1], by)),
             )
         case Function():
             if draw(st.booleans()):
                 return bottom(of)
             source = than.body.source
             assert isinstance(source, Product)
-            change = draw(smaller_costs(source.first, than.assigned, strictly))
+            change = draw(smaller_costs(source.first, than.assigned, by))
             return cost(delta(Curry(than.body)), (than.assigned, change))
         case _:
             return ()

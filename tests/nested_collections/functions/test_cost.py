@@ -64,14 +64,14 @@ def test_theorem_13_every_delta_costs_less(data: st.DataObject, source: Type, ta
     """cost(δ(h))(ε, εΔ) ≺ cost(h)(ε), where εΔ ≺ ε and the primitives are efficient."""
     h = data.draw(terms(source, target, **strict))
     given_ = data.draw(costs(source, **strict))
-    change = data.draw(smaller_costs(source, given_, strictly=True))
+    change = data.draw(smaller_costs(source, given_, by=1))
     found = cost(delta(h), (given_, change))
     assert below(target, found, cost(h, given_), drawn(data, costs, **strict))
 
 
 def is_efficient(primitive: Defined, data: st.DataObject) -> bool:
     given_ = data.draw(costs(primitive.takes, **strict))
-    change = data.draw(smaller_costs(primitive.takes, given_, strictly=True))
+    change = data.draw(smaller_costs(primitive.takes, given_, by=1))
     found = cost(delta(primitive), (given_, change))
     return below(primitive.gives, found, cost(primitive, given_), drawn(data, costs, **strict))
 
