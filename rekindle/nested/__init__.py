@@ -6,6 +6,8 @@ The core is the nested ring calculus (`types.py`, `terms.py`); bags of bags are 
     delta.py, degree.py, cost.py           the change of a term, the change of that, the price
     shredding.py, labels.py, nesting.py    inner collections out into dictionaries, and back
     domains.py                             which labels a dictionary has to define
+    levels.py                              the flat collections of a nested one, as a tree
+    functions/                             functions as values, and the change of a function
 
-Lupei's thesis, chapters 2, 3 and 5; docs/design/nested.md.
+Lupei's thesis, chapters 2 to 5; docs/design/nested.md.
 """
