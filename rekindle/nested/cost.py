@@ -50,6 +50,7 @@ from rekindle.nested.terms import (
     Lift,
     MakeRecord,
     MakeRingRecord,
+    Measure,
     Multiply,
     Negate,
     NewLabel,
@@ -288,7 +289,7 @@ def cost(term: RingTerm, sizes: Sizes) -> Cost:
 def key_cost(term: KeyTerm, sizes: Sizes) -> Cost:
     """C(e) of a row."""
     match term:
-        case KeyConstant() | Apply() | NewLabel():
+        case KeyConstant() | Apply() | NewLabel() | Measure():
             return ONE
         case KeyVariable(name, type_):
             return sizes.keys.get(name, least(type_))

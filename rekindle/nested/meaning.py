@@ -40,6 +40,7 @@ from rekindle.nested.terms import (
     Lift,
     MakeRecord,
     MakeRingRecord,
+    Measure,
     Multiply,
     Negate,
     NewLabel,
@@ -177,6 +178,8 @@ def key_value(term: KeyTerm, scope: Environment) -> Any:
         case ToKey(_, ring):
             assert isinstance(term.type, Boxed)
             return Box.of(value_of(ring, scope))
+        case Measure(name, collection):
+            return measured(name, value_of(collection, scope))
         case NewLabel(index, fields):
             return LabelValue(index, tuple(key_value(part, scope) for _, part in fields))
         case _:
@@ -202,3 +205,32 @@ def _named(kind: str, name: str, there: Mapping[str, Any]) -> Any:
     if name not in there:
         raise unknown_name(kind, name, there)
     return there[name]
+
+
+def measured(name: str, collection: RingValue) -> Any:
+    """What an aggregate gives for a collection; NULLs count, and have no part in the others.
+
+    >>> measured("count", {1: 2, None: 1}), measured("max", {1: 2, None: 1}), measured("min", {})
+    (3, 1, None)
+    """
+    if not isinstance(collection, dict):
+        return collection  # A number is the count of what it numbers.
+    if name == "count":
+        return sum(collection.values())
+    if name == "array":
+        return sorted(element for element, count in collection.items() for _ in range(count))
+    elements = [(_alone(element), count) for element, count in collection.items()]
+    known = [(element, count) for element, count in elements if element is not None]
+    if name == "sum":
+        return sum(element * count for element, count in known)
+    if name in ("min", "max"):
+        return (min if name == "min" else max)((e for e, _ in known), default=None)
+    if name == "avg":
+        rows = sum(count for _, count in known)
+        return sum(element * count for element, count in known) / rows if rows else None
+    raise DefinitionError(f"'{name}' is computed by Spark only")
+
+
+def _alone(element: Any) -> Any:
+    """The scalar that is added up, which may stand in a row of its own."""
+    return element[0] if isinstance(element, tuple) else element

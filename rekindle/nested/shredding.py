@@ -51,6 +51,7 @@ from rekindle.nested.terms import (
     Lift,
     MakeRecord,
     MakeRingRecord,
+    Measure,
     Multiply,
     Negate,
     NewLabel,
@@ -257,6 +258,8 @@ def _key(term: KeyTerm, scope: Scope) -> tuple[KeyTerm, TermContext]:
             return Field(flat, name), _fields(context).field(name)
         case Apply(function, arguments):
             return Apply(function, tuple(_key(each, scope)[0] for each in arguments)), Empty()
+        case Measure(name, collection, type_):
+            return Measure(name, _ring(collection, scope)[0], type_), Empty()
         case NewLabel(index, fields):
             return NewLabel(index, tuple((n, _key(e, scope)[0]) for n, e in fields)), Empty()
         case ToKey(index, ring):

@@ -41,6 +41,7 @@ from rekindle.nested.terms import (
     Lift,
     MakeRecord,
     MakeRingRecord,
+    Measure,
     Multiply,
     Negate,
     NewLabel,
@@ -60,7 +61,7 @@ from rekindle.nested.terms import (
 )
 from rekindle.nested.types import Mapping
 
-KEYS = (KeyConstant, KeyVariable, MakeRecord, Field, Apply, ToKey, NewLabel)
+KEYS = (KeyConstant, KeyVariable, MakeRecord, Field, Apply, ToKey, NewLabel, Measure)
 
 OPEN, SUM, FACTOR, ATOM = range(4)
 """How tightly a text holds together: what is looser than its place asks for gets brackets."""
@@ -192,6 +193,8 @@ def _key(term: KeyTerm) -> str:
             return function.text.format(*written)
         case ToKey(_, ring):
             return f"toK({_ring(ring, OPEN)})"
+        case Measure(name, collection):
+            return f"{name}({_ring(collection, OPEN)})"
         case NewLabel(index, fields):
             return f"ι{index}⟨{', '.join(_key(part) for _, part in fields)}⟩"
         case _:
