@@ -23,6 +23,7 @@ from rekindle.nested.terms import (
     Let,
     MakeRecord,
     MakeRingRecord,
+    Measure,
     NewLabel,
     RingTerm,
     Singleton,
@@ -63,6 +64,8 @@ def rebuilt(term: Term, below: tuple[Any, ...]) -> Term:
             return Apply(function, below)
         case ToKey(index):
             return ToKey(index, below[0])
+        case Measure():
+            return replace(term, collection=below[0])
     if hasattr(term, "left"):
         return cast(Term, type(term)(*below))
     first = next(iter(type(term).__dataclass_fields__))

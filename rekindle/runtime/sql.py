@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from rekindle.catalyst.jvm import Catalyst, JavaObject, items, option, simple_name
 from rekindle.errors import DefinitionError, StatementError, did_you_mean
+from rekindle.frontends.comprehension.front_end import comprehension
 from rekindle.frontends.spark_sql.analyse import parse
 from rekindle.frontends.spark_sql.parameters import Arguments, parse_with
 from rekindle.runtime.clauses import check_create, check_unqualified, listed, named_table
@@ -31,6 +33,7 @@ from rekindle.runtime.statements import (
     one_statement,
     read_statement,
     verb,
+    without_comments,
 )
 from rekindle.runtime.transaction import Transaction
 
@@ -38,6 +41,14 @@ if TYPE_CHECKING:
     from rekindle.runtime.database import Database
 
 _OPTIONS = ("policy", "incremental", "representation")
+
+
+_COMPREHENSION = re.compile(r"\s*(?:for|let)\s+\w|\s*(?:flatten|negate)\s*\(", re.IGNORECASE)
+
+
+def _is_comprehension(query: str) -> bool:
+    """Does a view's definition begin as no query of SQL does?"""
+    return _COMPREHENSION.match(without_comments(query)) is not None
 
 
 class SqlFace:
@@ -134,9 +145,10 @@ class SqlFace:
             return self._epoch()
         else:
             make = self._database.create_view
+        given = comprehension(create.query) if _is_comprehension(create.query) else create.query
         make(
             create.name,
-            create.query,
+            given,
             incremental=incremental,
             policy=policy,
             representation=create.options.get("representation", LISTING),

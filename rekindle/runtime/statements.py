@@ -131,7 +131,7 @@ def read_statement(text: str) -> Statement | None:
     The query keeps its place in the text: what stands before it is blanked out, so that positions
     in errors are those of the statement the user wrote.
     """
-    body = _without_comments(text)
+    body = without_comments(text)
     if created := _CREATE_VIEW.match(body):
         return CreateView(
             name=unquoted(created["name"]),
@@ -194,13 +194,13 @@ def _comment(created: re.Match[str]) -> str | None:
 
 def verb(text: str) -> str:
     """The first word of a statement, after any comments."""
-    return _without_comments(text).split()[0].upper()
+    return without_comments(text).split()[0].upper()
 
 
-def _without_comments(text: str) -> str:
+def without_comments(text: str) -> str:
     """The text with blanks for its comments; all else keeps its place.
 
-    >>> _without_comments("a /* b */ '--' -- c")
+    >>> without_comments("a /* b */ '--' -- c")
     "a         '--'     "
     """
 

@@ -10,7 +10,6 @@ multiplies what its source counts for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -19,6 +18,7 @@ from rekindle.nested import terms as core
 from rekindle.nested.terms import KeyTerm, RingTerm
 from rekindle.nested.types import Mapping as MappingType
 from rekindle.nested.types import Number, Scalar
+from rekindle.nested.variables import substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class _Normaliser:
             case core.FromKey(key, None):
                 return self._opened(self.key(key), term.type)
             case core.Let(variable, value, body):
-                return self.blocks(substituted(body, {variable: value}))
+                return self.blocks(substitute(body, {variable: value}))
             case _:
                 raise UnsupportedError(f"{type(term).__name__} cannot stand in a view")
 
@@ -123,11 +123,11 @@ class _Normaliser:
         found = []
         for outer in self.blocks(source):
             (row,) = outer.keys
-            if outer == Block(outer.generators, keys=(row,)) and len(outer.generators) == 1:
+            if outer == Block(outer.generators[:1], keys=(row,)) and row == outer.generators[0][0]:
                 # The variable that the user wrote names what it ranges over.
                 row = core.KeyVariable(self._unused(variable.name), variable.type)
                 outer = Block(((row, outer.generators[0][1]),), keys=(row,))
-            found += [outer.times(each) for each in self.blocks(substituted(body, {variable: row}))]
+            found += [outer.times(each) for each in self.blocks(substitute(body, {variable: row}))]
         return found
 
     def _unused(self, name: str) -> str:
@@ -191,60 +191,3 @@ _POSITIVE = core.ScalarFunction("({0} > 0)", Scalar("boolean"))
 def _negated(key: KeyTerm) -> KeyTerm:
     """True where a condition is false or NULL."""
     return core.Apply(core.ScalarFunction("NOT coalesce({0}, false)", Scalar("boolean")), (key,))
-
-
-Replaced = Mapping[core.KeyVariable | core.Variable, KeyTerm | RingTerm]
-
-
-def substituted(term: RingTerm, by: Replaced) -> RingTerm:
-    """A term with variables replaced; every variable of a term has a name of its own."""
-    return _rebuilt(term, by)  # type: ignore[return-value]
-
-
-def _rebuilt(term: RingTerm | KeyTerm, by: Replaced) -> RingTerm | KeyTerm:
-    go: Callable[..., object] = lambda each: _rebuilt(each, by)  # noqa: E731
-    match term:
-        case core.KeyVariable() | core.Variable():
-            return by.get(term, term)
-        case core.Zero() | core.Constant() | core.Relation() | core.Change() | core.KeyConstant():
-            return term
-        case core.MakeRingRecord(fields):
-            return core.MakeRingRecord(tuple((n, go(each)) for n, each in fields))  # type: ignore[misc]
-        case core.MakeRecord(fields):
-            return core.MakeRecord(tuple((n, go(each)) for n, each in fields))  # type: ignore[misc]
-        case core.NewLabel(index, fields):
-            return core.NewLabel(index, tuple((n, go(each)) for n, each in fields))  # type: ignore[misc]
-        case core.RingField(record, name):
-            return core.RingField(go(record), name)  # type: ignore[arg-type]
-        case core.Field(key, name):
-            row = go(key)
-            if isinstance(row, core.MakeRecord):
-                return dict(row.fields)[name]
-            return core.Field(row, name)  # type: ignore[arg-type]
-        case core.Negate() | core.Sum() | core.Not():
-            return type(term)(go(term.term))  # type: ignore[arg-type]
-        case core.Predicate() | core.Lift():
-            return type(term)(go(term.key))  # type: ignore[arg-type]
-        case core.ToKey(index, ring):
-            return core.ToKey(index, go(ring))  # type: ignore[arg-type]
-        case core.Measure(name, collection, type_):
-            return core.Measure(name, go(collection), type_)  # type: ignore[arg-type]
-        case core.Let(variable, value, body):
-            return core.Let(variable, go(value), go(body))  # type: ignore[arg-type]
-        case core.For(variable, source, body):
-            return core.For(variable, go(source), go(body))  # type: ignore[arg-type]
-        case core.Add() | core.Product() | core.Multiply() | core.LabelUnion():
-            return type(term)(go(term.left), go(term.right))  # type: ignore[arg-type]
-        case core.Dictionary(variable, body):
-            return core.Dictionary(variable, go(body))  # type: ignore[arg-type]
-        case core.LabelDictionary(index, parameters, body):
-            return core.LabelDictionary(index, parameters, go(body))  # type: ignore[arg-type]
-        case core.Singleton(key, value):
-            return core.Singleton(go(key), go(value))  # type: ignore[arg-type]
-        case core.FromKey(key, dictionary):
-            opened = None if dictionary is None else go(dictionary)
-            return core.FromKey(go(key), opened)  # type: ignore[arg-type]
-        case core.Apply(function, arguments):
-            return core.Apply(function, tuple(map(go, arguments)))  # type: ignore[arg-type]
-        case _:
-            assert_never(term)
