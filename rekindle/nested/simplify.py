@@ -34,6 +34,7 @@ from rekindle.nested.terms import (
     Multiply,
     Negate,
     NewLabel,
+    Predicate,
     Product,
     RingField,
     RingTerm,
@@ -51,14 +52,16 @@ from rekindle.nested.variables import rebuilt, renamed_apart, substitute
 
 
 def sum_of(left: RingTerm, right: RingTerm) -> RingTerm:
-    """r₁ + r₂, and r + (s − r) = s."""
-    match right:
-        case _ if isinstance(left, Zero):
+    """r₁ + r₂; r + (s − r) = s, and p · r + p · s = p · (r + s) for a condition p."""
+    match left, right:
+        case Zero(), _:
             return right
-        case Zero():
+        case _, Zero():
             return left
-        case Add(new, Negate(old)) if old == left:
+        case _, Add(new, Negate(old)) if old == left:
             return new
+        case Product(Predicate() as condition, one), Product(again, other) if again == condition:
+            return Product(condition, sum_of(one, other))
         case _:
             return Add(left, right)
 

@@ -100,7 +100,7 @@ def _ring_parts(term: RingTerm) -> tuple[str, int]:
         case RingField(record, name):
             return f"{_ring(record, ATOM)}.{name}", ATOM
         case Let(variable, value, body):
-            return f"let {variable.name} := {_ring(value, SUM)} in {_ring(body, SUM)}", OPEN
+            return f"let {variable.name} := {_ring(value, SUM)} in {_ring(body, OPEN)}", OPEN
         case Add(left, Negate(right)):
             sign = "⊖" if many else "−"
             return f"{_ring(left, SUM)} {sign} {_ring(right, FACTOR)}", SUM

@@ -97,9 +97,9 @@ def _record(parts: list[KeyType]) -> Record:
 def keys(type_: KeyType, weights: st.SearchStrategy[int] = WEIGHTS) -> st.SearchStrategy[Any]:
     match type_:
         case Scalar("bigint"):
-            return st.sampled_from([None, 0, 1, 2])
+            return st.sampled_from([0, 1, 1, 2, None])
         case Scalar():
-            return st.sampled_from([None, "a", "b"])
+            return st.sampled_from(["a", "a", "b", None])
         case Record(fields):
             return st.tuples(*(keys(field, weights) for _, field in fields))
         case Boxed(ring):
@@ -116,7 +116,8 @@ def rings(type_: RingType, weights: st.SearchStrategy[int] = WEIGHTS) -> st.Sear
             return st.tuples(*(rings(field, weights) for _, field in fields))
         case Mapping(key, ring):
             rows = st.tuples(keys(key, weights), rings(ring, weights))
-            return st.lists(rows, max_size=3).map(mapping)
+            sizes = st.sampled_from([0, 1, 2, 2, 3, 3])
+            return sizes.flatmap(lambda n: st.lists(rows, min_size=n, max_size=n)).map(mapping)
 
 
 # --- terms ----------------------------------------------------------------------------------------
@@ -193,18 +194,18 @@ def _ring(draw: Draw, type_: RingType, scope: Scope, depth: int) -> RingTerm:
         return MakeRingRecord(tuple(parts))
     given = [term for term in scope.collections if term.type == type_]
     given += [v for v in scope.lets if v.type == type_ and v not in given]
-    options: list[str] = ["given"] * 2 * bool(given)
+    options: list[str] = ["given"] * bool(given)
     if isinstance(type_, Number):
         options += ["one", "predicate"]
         if depth:
             options += ["iterate", "let"] if scope.collections else ["let"]
             options += ["lift", "not", "sum"] if scope.fragment.signs else []
     else:
-        options += ["singleton"]
-        options += ["zero"] if scope.fragment.zeros and not depth else []
+        options += ["singleton"] * 2
+        options += ["zero"] if scope.fragment.zeros and draw(st.integers(0, 9)) == 0 else []
         if depth:
             options += ["where", "add", "let", "multiply"]
-            options += ["iterate"] * 4 if scope.collections else []
+            options += ["iterate"] * 8 if scope.collections else []
             options += ["negate"] if scope.fragment.signs else []
             options += ["product"] * 3 if _is_pair(type_) else []
             inner = [t for t in scope.collections if t.type == Bag(Boxed(type_))]
@@ -258,7 +259,10 @@ def _ring(draw: Draw, type_: RingType, scope: Scope, depth: int) -> RingTerm:
                 if source is None:
                     return _ring(draw, type_, scope, 0)
             each = KeyVariable(f"x{len(scope.keys)}", source.type.key)
-            return For(each, source, _ring(draw, type_, scope.with_key(each), depth - 1))
+            body = _ring(draw, type_, scope.with_key(each), depth - 1)
+            if draw(st.booleans()):
+                body = where(_condition(draw, scope.with_key(each)), body)
+            return For(each, source, body)
         case "product":
             assert isinstance(type_, Mapping) and isinstance(type_.key, Record)
             parts = [_ring(draw, Bag(part), scope, depth - 1) for _, part in type_.key.fields]
@@ -302,7 +306,8 @@ def _collection(draw: Draw, scope: Scope, depth: int) -> RingTerm:
 
 def _key(draw: Draw, type_: KeyType, scope: Scope, depth: int) -> KeyTerm:
     given = [path for path in scope.paths if path.type == type_]
-    if given and draw(st.integers(0, 3)):
+    often = 1 if isinstance(type_, Boxed) else 5
+    if given and draw(st.integers(0, often)):
         return draw(st.sampled_from(given))
     match type_:
         case Scalar():
@@ -311,14 +316,14 @@ def _key(draw: Draw, type_: KeyType, scope: Scope, depth: int) -> KeyTerm:
             return MakeRecord(tuple((n, _key(draw, part, scope, depth)) for n, part in fields))
         case Boxed(ring):
             inner = scope if scope.fragment.boxes else scope.without_tables()
-            return ToKey(0, _ring(draw, ring, inner, max(0, depth - 1)))
+            return ToKey(0, _ring(draw, ring, inner, max(1, depth - 1)))
         case Label():
             raise AssertionError("labels are made by shredding")
 
 
 def _condition(draw: Draw, scope: Scope) -> KeyTerm:
     type_ = draw(st.sampled_from([INT, STRING]))
-    make = draw(st.sampled_from([equal, equal, different, less]))
+    make = draw(st.sampled_from([equal, equal, equal, different, less]))
     one = make(_key(draw, type_, scope, 0), _key(draw, type_, scope, 0))
     if draw(st.integers(0, 3)):
         return one

@@ -1,8 +1,12 @@
-"""The laws of nested collections, on random types, tables, changes and terms."""
+"""The laws of nested collections, on random types, tables, changes and terms.
+
+REKINDLE_FUZZ_EXAMPLES sets how many of each.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 from hypothesis import HealthCheck, assume, given, settings
@@ -36,13 +40,14 @@ from tests.nested_collections.strategies import (
     STRING,
     Draw,
     Fragment,
+    bag_types,
     nested_types,
     ring_terms,
     rings,
 )
 
 quick = settings(
-    max_examples=60,
+    max_examples=int(os.environ.get("REKINDLE_FUZZ_EXAMPLES", "60")),
     deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,
@@ -65,31 +70,13 @@ def problems(draw: Draw, fragment: Fragment, weights: Any = None) -> tuple[RingT
     """A term over tables of which one is nested, and the tables."""
     R = Relation("R", draw(nested_types()))
     tables = (R, S, T)
-    inner = [Bag(part) for part in _inner(R.type)]
-    target = draw(
-        st.sampled_from([R.type, S.type, T.type, Bag(R.type.key), *inner])
-        | nested_types(2)
-        | _pairs(R)
-    )
+    nested = st.integers(1, 2).flatmap(bag_types)
+    pairs = Bag(Record((("1", R.type.key), ("2", S.type.key))))
+    boxed = Bag(Record((("a", INT), ("r", Boxed(R.type)))))
+    target = draw(st.sampled_from([R.type, S.type, T.type, pairs, boxed, boxed]) | nested)
     term = draw(ring_terms(target, tables, fragment))
     database, labels = draw(databases(tables) if weights is None else databases(tables, weights))
     return term, database, labels
-
-
-def _inner(type_: Any) -> list[Any]:
-    return (
-        [
-            part.ring.key
-            for part in (type_.key.fields[i][1] for i in range(len(type_.key.fields)))
-            if isinstance(part, Boxed)
-        ]
-        if isinstance(type_.key, Record)
-        else []
-    )
-
-
-def _pairs(R: Relation) -> Any:
-    return st.just(Bag(Record((("1", R.type.key), ("2", S.type.key)))))
 
 
 @quick
