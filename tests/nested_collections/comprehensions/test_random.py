@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from pyspark.sql import SparkSession
 import rekindle
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.comprehension.front_end import elaborate
-from rekindle.nested.types import Mapping
+from rekindle.nested.types import Mapping, Record
 from rekindle.runtime.database import Database
 from tests.nested_collections.comprehensions.reference import reference, rows_of
 from tests.nested_collections.comprehensions.texts import NESTED, SOURCES, Scope, collections
@@ -46,7 +47,7 @@ def changes(draw: st.DrawFn) -> dict[str, tuple[list[Any], float]]:
 
 
 @pytest.fixture(scope="module")
-def db(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Database:
+def db(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     found = rekindle.connect(str(tmp_path_factory.mktemp("nested") / "db"), spark=spark)
     found.sql("CREATE TABLE r (k INT, a INT)")
     found.sql("CREATE TABLE s (k INT, b INT)")
@@ -54,7 +55,8 @@ def db(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Databas
         "CREATE TABLE arrays (id INT, tags ARRAY<INT>, inner ARRAY<STRUCT<x: INT, ys: ARRAY<INT>>>)"
     )
     found.create_view("nested", rekindle.comprehension(NESTED))
-    return found
+    yield found
+    found.close()
 
 
 def law(db: Database, texts: list[str], steps: list[dict[str, tuple[list[Any], float]]]) -> None:
@@ -95,8 +97,6 @@ def law(db: Database, texts: list[str], steps: list[dict[str, tuple[list[Any], f
 
 
 def _is_row(term: Any) -> bool:
-    from rekindle.nested.types import Record
-
     return isinstance(term.type.key, Record)
 
 

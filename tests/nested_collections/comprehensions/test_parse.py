@@ -1,0 +1,96 @@
+"""The text of comprehensions: what is read, and where errors point."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.errors import StatementError
+from rekindle.frontends.comprehension.parse import parse
+from rekindle.frontends.comprehension.syntax import (
+    Call,
+    Collect,
+    For,
+    Let,
+    Negate,
+    Path,
+    Quantified,
+    Scalar,
+    Tuple,
+    Union,
+)
+
+
+def test_the_parts_of_a_comprehension() -> None:
+    found = parse("for m in movies, n in m.others where n.a = m.a yield (name: m.name, n.a)")
+    assert isinstance(found, For)
+    first, second = found.generators
+    assert (first.variable, first.condition) == ("m", None)
+    assert isinstance(second.source, Path) and second.source.names == ("m", "others")
+    assert isinstance(second.condition, Scalar)
+    assert isinstance(found.key, Tuple)
+    assert [name for name, _ in found.key.fields] == ["name", "a"]
+
+
+def test_an_inner_comprehension_ends_with_its_bracket() -> None:
+    found = parse("for m in movies yield (a: for n in m.x where (n.b = 1) yield n.b, c: m.c)")
+    assert isinstance(found, For) and isinstance(found.key, Tuple)
+    assert [name for name, _ in found.key.fields] == ["a", "c"]
+    assert isinstance(found.key.fields[0][1], For)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("for x in t collect for y in x.ys yield y", Collect),
+        ("let big = for x in t yield x in for b in big yield b", Let),
+        ("t union negate(t) union u", Union),
+        ("negate(t)", Negate),
+        ("sum(for x in t yield x.v)", Call),
+        ("exists(x in t where x.a > 1)", Quantified),
+        ("forall(x in (for y in t yield y): x.a > 1)", Quantified),
+    ],
+)
+def test_every_form_is_read(text: str, kind: type) -> None:
+    assert isinstance(parse(text), kind)
+
+
+def test_a_value_follows_an_arrow() -> None:
+    found = parse("for x in t yield x.k => x.v * 2")
+    assert isinstance(found, For) and isinstance(found.value, Scalar)
+
+
+@pytest.mark.parametrize(
+    "scalar",
+    [
+        "x.a in (1, 2, 3)",
+        "x.a between 1 and 2 and x.b is not null",
+        "case when (x.a > 1) then 'it''s' else upper(x.b) end = 'a'",
+        "x.arr[0].z = 1 and exists(x.arr, e -> e.z > 1)",
+        "cast(x.a as decimal(10, 2)) = 1.50 or not (x.b like 'a%')",
+        "date '2020-01-01' + interval 1 day < x.d -- a comment",
+    ],
+)
+def test_scalars_are_text_of_spark(scalar: str) -> None:
+    found = parse(f"for x in t where {scalar}\nyield x.a")
+    assert isinstance(found, For)
+    assert found.generators[0].condition is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "expected"),
+    [
+        ("for x in t yeld x", "line 1, column 18: the text ends too early", "'yield'"),
+        ("for x t yield 1", "line 1, column 7: 't' cannot stand here", "'in'"),
+        ("for x in t\nwhere (x.a yield 3", "line 2, column 12: 'yield' cannot stand", "')'"),
+        ("for x in t yield", "line 1, column 17: the text ends too early", ""),
+        ("for x in t where 'abc yield 3", "line 1, column 18: what begins here", "quotes"),
+        ("t union", "line 1, column 3: a side of 'union' is missing", ""),
+        ("flatten(t, u)", "line 1, column 1: flatten takes one collection", ""),
+        ("", "line 1, column 1: the text ends too early", ""),
+    ],
+)
+def test_errors_point_at_the_text(text: str, message: str, expected: str) -> None:
+    with pytest.raises(StatementError) as raised:
+        parse(text)
+    assert raised.value.message.startswith(message)
+    assert expected in raised.value.hint
