@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from rekindle.circuit.circuit import Circuit
@@ -57,6 +57,10 @@ class Explanation:
     derivation: tuple[tuple[str, str], ...] = ()
     kept: str = ""
     """What a view that is kept factorised consists of."""
+    levels: str = ""
+    """The flat collections that a nested view is kept as, and what it costs to compute."""
+    picture: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+    """Draws something else than the circuit: the flat collections."""
     policies: str = ""
     """What each policy would keep for the view."""
     settings: str = ""
@@ -74,6 +78,7 @@ class Explanation:
             ("untrusted: not followed", self.untrusted),
             ("stale: not followed until it is filled anew", self.stale),
             ("kept factorised", self.kept),
+            ("kept shredded", self.levels),
             ("policies", self.policies),
             ("made under settings that the session does not have", self.settings),
             ("last change by vectors", self.fed),
@@ -92,6 +97,7 @@ class Explanation:
             "untrusted": self.untrusted or None,
             "stale": self.stale or None,
             "kept": self.kept or None,
+            "levels": self.levels or None,
             "policies": self.policies or None,
             "settings": self.settings or None,
             "fed": self.fed or None,
@@ -101,8 +107,11 @@ class Explanation:
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
 
     def svg(self) -> str:
-        """A drawing of the circuit, tables on the left and the view on the right."""
-        return draw(self.title, self.nodes)
+        """A drawing of the circuit, tables on the left and the view on the right.
+
+        Of a nested view it shows the flat collections that are kept, with some of their rows.
+        """
+        return draw(self.title, self.nodes) if self.picture is None else self.picture()
 
 
 def _node_json(node: ExplainedNode) -> dict[str, Any]:

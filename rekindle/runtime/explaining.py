@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from pyspark.sql import Row
+
 from rekindle.calculus.terms import Term
+from rekindle.circuit.drawing_levels import LevelTable, draw_levels
 from rekindle.circuit.explain import Explanation, NodeFacts, explain
-from rekindle.errors import UntrustedError
+from rekindle.errors import RekindleError, UntrustedError
+from rekindle.frontends.catalog import Catalog
+from rekindle.frontends.comprehension.collections import Collections
+from rekindle.frontends.comprehension.definition import ComprehensionDefinition
+from rekindle.frontends.comprehension.front_end import elaborate
 from rekindle.incremental.pipeline import trace_steps
 from rekindle.incremental.policies.choice import Policy
+from rekindle.nested.cost import prices
 from rekindle.nested.levels import Level
+from rekindle.nested.shredding import dictionary_name, shredded, shredded_names
 from rekindle.runtime.choosing import Choosing, described
 from rekindle.runtime.connection import Connection
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine
 from rekindle.runtime.model_definition import ModelDefinition
 from rekindle.runtime.reading import DataReader
-from rekindle.runtime.state import Entry, ViewEntry
+from rekindle.runtime.shredded import level_of
+from rekindle.runtime.state import Entry, State, ViewEntry
 
 
 def explain_entry(connection: Connection, reading: DataReader, name: str) -> Explanation:
@@ -42,16 +53,81 @@ def explain_entry(connection: Connection, reading: DataReader, name: str) -> Exp
 def _explained_levels(
     connection: Connection, reading: DataReader, entry: ViewEntry, level: Level
 ) -> Explanation:
-    """How the parts of a nested view are kept: the top, and below it a line for each dictionary."""
+    """How a nested view is kept: the circuit of its top, its levels, and what it costs."""
     top = explain_entry(connection, reading, level.view)
-    traces, entries = connection.engine.state.traces, connection.engine.state.entries
-    lines = ["kept shredded: inner collections are labels, and a dictionary defines each"]
+    state = connection.engine.state
+    lines = ["inner collections are labels, and dictionaries define them"]
     for path, each in level.paths():
-        view = entries[each.view]
-        rows = traces[view.node].rows if view.node in traces else 0
+        view = state.entry(each.view)
         columns = ", ".join(view.schema.names)
-        lines.append(f"  {path or 'top':<20} {rows:>10,} rows  {each.view}({columns})")
-    return replace(top, title=f"view {entry.name}", kept="\n".join(lines))
+        lines.append(f"  {path or 'top':<20} {_rows(state, each):>10,} rows  ({columns})")
+    lines += _estimated(connection, entry)
+    title = f"view {entry.name}"
+
+    def picture() -> str:
+        return draw_levels(title, [_sampled(reading, state, *found) for found in level.paths()])
+
+    return replace(top, title=title, levels="\n".join(lines), picture=picture)
+
+
+def _rows(state: State, level: Level) -> int:
+    trace = state.traces.get(state.entry(level.view).node)
+    return 0 if trace is None else trace.rows
+
+
+def _estimated(connection: Connection, entry: ViewEntry) -> Iterator[str]:
+    """The cost of each flat query, and of its change, by the cost model of nested queries."""
+    if not isinstance(entry.definition, ComprehensionDefinition):
+        return
+    catalog, state = connection.definitions.catalog, connection.engine.state
+    with catalog.doubting(True):
+        try:
+            term = elaborate(entry.definition.written, catalog).term
+        except RekindleError:
+            return  # A table that it reads has other columns since.
+    sizes = {
+        flat: rows for name in catalog.shown for flat, rows in _sizes(state, name, catalog).items()
+    }
+    for path, query in shredded(term).queries.items():
+        estimated = prices(query, sizes, dict.fromkeys(sizes, 1))
+        each = " for each label" if path else ""
+        yield f"estimated for {path or 'top'}{each}: {estimated} of one row"
+
+
+def _sizes(state: State, name: str, catalog: Catalog) -> dict[str, int]:
+    """How many rows the flat collection and the dictionaries of a table or view have."""
+    entry = state.entry(name)
+    type_ = Collections(catalog).type(name)
+    flat, *dictionaries = shredded_names(name, type_)
+    level = level_of(entry)
+    if level is None:
+        trace = state.traces.get(entry.node)
+        rows = 0 if trace is None else trace.rows
+        return dict.fromkeys([flat, *dictionaries], rows)
+    found = {dictionary_name(name, path): _rows(state, each) for path, each in level.paths()}
+    return {flat: _rows(state, level), **found}
+
+
+def _sampled(reading: DataReader, state: State, path: str, level: Level) -> LevelTable:
+    rows = reading.committed(state, level.view).limit(SAMPLE).collect()
+    below = [(column, f"{path}.{column}" if path else column) for column, _ in level.bags]
+    return LevelTable(
+        path,
+        _rows(state, level),
+        state.entry(level.view).schema.names,
+        tuple(tuple(_shown(value) for value in row) for row in rows),
+        tuple(below),
+    )
+
+
+def _shown(value: object) -> str:
+    """A value in a cell; a label by what it holds."""
+    if isinstance(value, Row):
+        return "⟨" + ", ".join(_shown(each) for each in value if each is not None) + "⟩"
+    return "NULL" if value is None else str(value)
+
+
+SAMPLE = 5
 
 
 def _explained(
