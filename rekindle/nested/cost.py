@@ -259,28 +259,22 @@ def cost(term: RingTerm, sizes: Sizes) -> Cost:
             assert isinstance(whole, Each) and isinstance(record.type, types.RingRecord)
             return whole.costs[record.type.position(name)]
         case Dictionary(variable, body):
-            inner = cost(body, sizes.with_key(variable.name, least(variable.type)))
-            return Many(1, _entry(least(variable.type), inner, body.type))
+            row = least(variable.type)
+            return _single(row, cost(body, sizes.with_key(variable.name, row)), body.type)
         case LabelDictionary(_, parameters, body):
             for parameter in parameters:
                 sizes = sizes.with_key(parameter.name, least(parameter.type))
-            inner = cost(body, sizes)
-            # The body of a dictionary of numbers costs the rows that it adds up.
-            return inner if isinstance(body.type, types.Number) else Many(1, Each((ONE, inner)))
+            return _single(ONE, cost(body, sizes), body.type)
         case Singleton(key, value):
-            inner = cost(value, sizes)
-            row = key_cost(key, sizes)
-            if isinstance(value.type, types.Number):
-                assert isinstance(inner, Many)
-                return Many(inner.count, row)
-            return Many(1, Each((row, inner)))
+            return _single(key_cost(key, sizes), cost(value, sizes), value.type)
         case FromKey(key, None):
             return key_cost(key, sizes)
         case FromKey(_, dictionary):
             assert dictionary is not None and isinstance(dictionary.type, types.Mapping)
             found = cost(dictionary, sizes)
             if isinstance(dictionary.type.ring, types.Number):
-                return found
+                assert isinstance(found, Many)
+                return Many(found.count, ONE)
             return _rows(found, dictionary.type)[2]
         case _:
             assert_never(term)
@@ -303,6 +297,14 @@ def key_cost(term: KeyTerm, sizes: Sizes) -> Cost:
             return cost(ring, sizes)
         case _:
             assert_never(term)
+
+
+def _single(key: Cost, value: Cost, ring: types.RingType) -> Cost:
+    """A key with its value; a number costs the rows that it adds up."""
+    if isinstance(ring, types.Number):
+        assert isinstance(value, Many)
+        return Many(value.count, key)
+    return Many(1, Each((key, value)))
 
 
 def _rows(whole: Cost, type_: types.Mapping) -> tuple[int, Cost, Cost]:

@@ -59,6 +59,7 @@ from rekindle.nested.terms import (
     Variable,
     free_variables,
 )
+from rekindle.nested.text import text
 from rekindle.nested.types import Mapping as MappingType
 from rekindle.nested.types import Record
 from rekindle.nested.values import RingValue, add
@@ -72,6 +73,9 @@ class Equal:
     parameter: str
     key: KeyTerm
 
+    def __str__(self) -> str:
+        return f"{self.parameter} = {text(self.key)}"
+
 
 @dataclass(frozen=True, slots=True)
 class OwnLabel:
@@ -79,6 +83,9 @@ class OwnLabel:
 
     parameter: str
     dictionary: str
+
+    def __str__(self) -> str:
+        return f"{self.parameter} is a label of {self.dictionary}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,9 @@ class PrimaryKey:
     parameter: str
     table: str
     key: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.parameter} follows from the key of {self.table} ({', '.join(self.key)})"
 
 
 Binding: TypeAlias = Equal | OwnLabel | PrimaryKey

@@ -7,7 +7,7 @@ there. Both may bring collections with labels of their own (definition 5 of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from rekindle.nested.nesting import ShreddedValue, nest, new_labels, shred
 from rekindle.nested.shredding import dictionary_name, flat_name, shredded_names
 from rekindle.nested.terms import Relation
 from rekindle.nested.types import Boxed, Mapping, Record, RingType
-from rekindle.nested.values import add
+from rekindle.nested.values import add, negate
 from tests.nested_collections.strategies import WEIGHTS, Draw, rings
 
 
@@ -94,13 +94,21 @@ def with_change(draw: Draw, database: Database, labels: Iterator[LabelValue]) ->
         there = database.shredded[flat]
         if isinstance(there, dict) and there:
             row = draw(st.sampled_from(sorted(there, key=repr)))
-            bring(flat, {row: _negative(there[row])})
+            bring(flat, {row: negate(there[row])})
         for path, inner in inner_types(type_):
             _deepen(draw, database, labels, name, path, inner, bring)
     return replace(database, change=change)
 
 
-def _deepen(draw, database, labels, name, path, inner, bring) -> None:  # type: ignore[no-untyped-def]
+def _deepen(
+    draw: Draw,
+    database: Database,
+    labels: Iterator[LabelValue],
+    name: str,
+    path: str,
+    inner: RingType,
+    bring: Callable[[str, Any], None],
+) -> None:
     dictionary = dictionary_name(name, path)
     known = sorted(database.shredded[dictionary].definitions, key=repr)
     if not known or draw(st.booleans()):
@@ -110,12 +118,6 @@ def _deepen(draw, database, labels, name, path, inner, bring) -> None:  # type: 
     bring(dictionary, Finite({label: new.flat}))
     for below, value in contexts.named(new.context):
         bring(dictionary_name(name, contexts.joined(path, below)), value)
-
-
-def _negative(value: Any) -> Any:
-    from rekindle.nested.values import negate
-
-    return negate(value)
 
 
 def inner_types(type_: Any, path: str = "") -> list[tuple[str, RingType]]:

@@ -1,12 +1,8 @@
-"""The laws of nested collections, on random types, tables, changes and terms.
-
-REKINDLE_FUZZ_EXAMPLES sets how many of each.
-"""
+"""The laws of nested collections, on random types, tables, changes and terms."""
 
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 from hypothesis import HealthCheck, assume, given, settings
@@ -30,8 +26,9 @@ from rekindle.nested.nesting import (
 )
 from rekindle.nested.shredding import shredded
 from rekindle.nested.simplify import simplified
-from rekindle.nested.terms import Relation, RingTerm
-from rekindle.nested.types import Bag, Boxed, Mapping, Record
+from rekindle.nested.terms import Relation, RingTerm, Zero
+from rekindle.nested.text import text
+from rekindle.nested.types import Bag, Boxed, Label, Mapping, Record
 from rekindle.nested.values import add
 from tests.nested_collections.databases import databases, with_change
 from tests.nested_collections.strategies import (
@@ -46,8 +43,8 @@ from tests.nested_collections.strategies import (
     rings,
 )
 
-quick = settings(
-    max_examples=int(os.environ.get("REKINDLE_FUZZ_EXAMPLES", "60")),
+law = settings(
+    max_examples=200,
     deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,
@@ -79,7 +76,7 @@ def problems(draw: Draw, fragment: Fragment, weights: Any = None) -> tuple[RingT
     return term, database, labels
 
 
-@quick
+@law
 @given(st.data())
 def test_shredding_a_value_and_nesting_it_back_is_the_value(data: Any) -> None:
     """Lemma 6."""
@@ -89,7 +86,7 @@ def test_shredding_a_value_and_nesting_it_back_is_the_value(data: Any) -> None:
     assert nest(materialised(shred(value, type_, new_labels()))) == value
 
 
-@quick
+@law
 @given(problems(ALL), st.data())
 def test_the_delta_is_the_change(problem: Any, data: Any) -> None:
     """Proposition 3.2.1, with the rules of figure 5.1 for all constructs."""
@@ -103,7 +100,7 @@ def test_the_delta_is_the_change(problem: Any, data: Any) -> None:
     assert add(meaning(term, before), moved) == meaning(term, only)
 
 
-@quick
+@law
 @given(problems(ALL), st.data())
 def test_the_delta_of_a_delta_is_its_change(problem: Any, data: Any) -> None:
     """Section 3.2.1: δ(h)[R + Δ'R, ΔR] = δ(h)[R, ΔR] + δ²(h)[R, ΔR, Δ'R]."""
@@ -121,26 +118,24 @@ def test_the_delta_of_a_delta_is_its_change(problem: Any, data: Any) -> None:
     )
 
 
-@quick
+@law
 @given(problems(ALL))
 def test_what_reads_no_table_does_not_change(problem: Any) -> None:
     """Lemma 1."""
     term, _, _ = problem
-    from rekindle.nested.terms import Zero
-
     assert delta(term, {"another"}) == Zero(term.type)
     if not reads(term, {"R"}):
         assert delta(term, {"R"}) == Zero(term.type)
 
 
-@quick
+@law
 @given(problems(ALL))
 def test_a_simplified_term_has_the_same_value(problem: Any) -> None:
     term, database, _ = problem
     assert meaning(simplified(term), database.nested) == meaning(term, database.nested)
 
 
-@quick
+@law
 @given(problems(WITHOUT_ZEROS))
 def test_a_delta_has_one_degree_less(problem: Any) -> None:
     """Theorem 2 and corollary 3.2.2."""
@@ -151,7 +146,7 @@ def test_a_delta_has_one_degree_less(problem: Any) -> None:
     assert not reads(deltas(term, tables, int(degrees[0]))[-1], tables) or degrees[-1] == 0
 
 
-@quick
+@law
 @given(problems(WITHOUT_ZEROS), st.data())
 def test_an_incremental_change_costs_less_than_the_whole(problem: Any, data: Any) -> None:
     """Theorem 4, for queries whose results are bags; and no part of one costs more."""
@@ -188,7 +183,41 @@ def _smaller(whole: Any) -> Any:
             return st.just(whole)
 
 
-@quick
+@law
+@given(problems(Fragment(signs=False, zeros=False)), st.data())
+def test_shredded_every_query_is_incremental(problem: Any, data: Any) -> None:
+    """Theorem 5: a query that puts collections into rows is shredded into some that do not.
+
+    Each has a degree, which its delta has one less of, and its delta costs less.
+    """
+    term, database, _ = problem
+    types: dict[str, Any] = {}
+    for name, type_ in database.types.items():
+        flat = shredded(Relation(name, type_))
+        queries = flat.queries.values()
+        types |= {query.name: query.type for query in queries if isinstance(query, Relation)}
+    whole = {name: data.draw(_sizes(least(type_))) for name, type_ in types.items()}
+    sizes = Sizes(whole, {(name, 1): data.draw(_smaller(each)) for name, each in whole.items()})
+    for query in shredded(term).queries.values():
+        each = simplified(query)
+        taken = degree(each, types)
+        if taken:
+            change = delta(each, types)
+            assert degree(change, types) == taken - 1
+            assert at_most(cost(change, sizes), cost(each, sizes))
+            if _has_no_values_but_numbers(each.type):
+                assert steps(cost(change, sizes)) < steps(cost(each, sizes))
+
+
+def _has_no_values_but_numbers(type_: Any) -> bool:
+    """Whether a query is of NRC+: a bag, or a dictionary of bags."""
+    ring = (
+        type_.ring.ring if isinstance(type_.ring, Mapping) and type_.key == Label() else type_.ring
+    )
+    return bool(ring == Bag(INT).ring)
+
+
+@law
 @given(st.data())
 def test_the_size_of_a_sum_is_at_least_that_of_its_parts(data: Any) -> None:
     type_ = data.draw(nested_types())
@@ -196,7 +225,7 @@ def test_the_size_of_a_sum_is_at_least_that_of_its_parts(data: Any) -> None:
     assert at_most(size(one, type_), size(add(one, other), type_))
 
 
-@quick
+@law
 @given(problems(ALL))
 def test_nesting_a_shredded_query_is_the_query(problem: Any) -> None:
     """Lemma 7, theorems 8 and 14; lemma 17, because an undefined label would be an error."""
@@ -206,22 +235,16 @@ def test_nesting_a_shredded_query_is_the_query(problem: Any) -> None:
     assert nest(materialised(value)) == meaning(term, database.nested)
 
 
-@quick
+@law
 @given(problems(ALL))
 def test_no_shredded_query_puts_a_collection_into_a_row(problem: Any) -> None:
     """Section 3.3: what is shredded has a degree, if no truth is negated."""
     term, database, _ = problem
     for query in shredded(term).queries.values():
-        assert degree(query, database.names) < math.inf or "¬" in _text(query)
+        assert degree(query, database.names) < math.inf or "¬" in text(query)
 
 
-def _text(term: RingTerm) -> str:
-    from rekindle.nested.text import text
-
-    return text(term)
-
-
-@quick
+@law
 @given(problems(ALL), st.data())
 def test_maintained_through_changes_it_stays_the_query(problem: Any, data: Any) -> None:
     """Theorem 5 and section 3.1.2, for sequences of shallow and deep changes.
@@ -259,7 +282,7 @@ def _in_shape(type_: Any, kept: dict[str, Finite]) -> Any:
     return contexts.context_of(type_, lambda path, _: kept[path])
 
 
-@quick
+@law
 @given(problems(POSITIVE, COUNTS))
 def test_the_domain_of_a_dictionary_are_the_labels_that_occur(problem: Any) -> None:
     term, database, _ = problem

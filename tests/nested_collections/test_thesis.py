@@ -20,6 +20,7 @@ from rekindle.nested.nrc import (
     boxed,
     flatten,
     for_in,
+    let,
     minus,
     path,
     plus,
@@ -455,10 +456,72 @@ def test_example_19_a_three_way_join_is_of_degree_three() -> None:
         " yield ⟨x: r.1, t: t.2⟩"
     )
     assert degree(join, set("RST")) == 3
-    # Example 20: each order of the loops computes the same.
     assert text(delta(join, {"S"})).startswith("for r in R for s in ΔS for t in T where")
     assert text(deltas(join, set("RST"), 3)[3]).count("Δ''") > 0
     assert degree(deltas(join, set("RST"), 3)[3], set("RST")) == 0
+
+
+def test_example_20_the_join_with_selections_pushed_computes_the_same() -> None:
+    pair = Record((("1", INT), ("2", INT)))
+    one, two, three = (bag(name, pair) for name in "RST")
+
+    def joined(r: KeyTerm, rows: RingTerm) -> RingTerm:
+        return for_in(
+            "st",
+            rows,
+            lambda st: where(
+                equal(path(r, "2"), path(st, "z")), sng(row(x=path(r, "1"), t=path(st, "t")))
+            ),
+        )
+
+    pushed = let(
+        "Q_T",
+        for_in("t", three, lambda t: where(smaller(path(t, "2"), number(12)), sng(t))),
+        lambda q_t: let(
+            "Q_ST",
+            for_in(
+                "s",
+                two,
+                lambda s: for_in(
+                    "t",
+                    q_t,
+                    lambda t: where(
+                        equal(path(s, "2"), path(t, "1")), sng(row(z=path(s, "1"), t=path(t, "2")))
+                    ),
+                ),
+            ),
+            lambda q_st: for_in(
+                "r", one, lambda r: where(greater(path(r, "1"), number(5)), joined(r, q_st))
+            ),
+        ),
+    )
+    assert text(pushed) == (
+        "let Q_T := (for t in T where t.2 < 12 yield t) in"
+        " let Q_ST := (for s in S for t in Q_T where s.2 = t.1 yield ⟨z: s.1, t: t.2⟩) in"
+        " for r in R where r.1 > 5 for st in Q_ST where r.2 = st.z yield ⟨x: r.1, st.t⟩"
+    )
+    tables = {
+        "R": {(6, 1): 1, (5, 1): 1, (7, 2): 2},
+        "S": {(1, 3): 1, (2, 3): -1, (2, 4): 1},
+        "T": {(3, 11): 1, (3, 12): 1, (4, 0): 3},
+    }
+    assert meaning(pushed, tables) == {(6, 11): 1, (7, 11): -2, (7, 0): 6}
+    assert degree(pushed, set("RST")) == 3
+    change = {"S": {(1, 4): 1}}
+    after = {**tables, "S": add(tables["S"], change["S"])}
+    moved = meaning(delta(pushed, {"S"}), tables, change)
+    assert add(meaning(pushed, tables), moved) == meaning(pushed, after)
+
+
+def test_the_delta_of_let_is_that_of_figure_5_1() -> None:
+    """δ_R(e₂) + δ_X(e₂) + δ_R(δ_X(e₂)), in one derivation."""
+    query = let("X", filtered(R), lambda named: times(named, R))
+    assert text(delta(query, {"R"})) == (
+        "let X := (for x in R where p(x) yield x) in"
+        " let ΔX := (for x in ΔR where p(x) yield x) in X × ΔR ⊎ ΔX × (R ⊎ ΔR)"
+    )
+    unread = let("X", R, lambda _: sng(number(1)))
+    assert text(delta(unread, {"R"})) == "∅" and degree(unread, {"R"}) == 0
 
 
 # --- aggregates, domains, refusals ----------------------------------------------------------------
