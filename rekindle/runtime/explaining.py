@@ -28,7 +28,7 @@ def explain_entry(connection: Connection, reading: DataReader, name: str) -> Exp
             root = explain_entry(connection, reading, entry.factorisation.roots[0].view)
             kept = reading.factorised(name).tree(sizes=True)
             return replace(root, title=f"view {entry.name}", derivation=(), kept=kept)
-        if isinstance(entry, ViewEntry) and entry.level is not None:
+        if entry.level is not None:
             return _explained_levels(connection, reading, entry, entry.level)
         if entry.name in engine.untrusted.reasons:
             reason = engine.untrusted.reasons[entry.name]
@@ -40,9 +40,9 @@ def explain_entry(connection: Connection, reading: DataReader, name: str) -> Exp
 
 
 def _explained_levels(
-    connection: Connection, reading: DataReader, entry: ViewEntry, level: Level
+    connection: Connection, reading: DataReader, entry: Entry, level: Level
 ) -> Explanation:
-    """How the parts of a nested view are kept: the top, and below it a line for each dictionary."""
+    """How the parts of a nested table or view are kept: the top, and below it a line for each dictionary."""
     top = explain_entry(connection, reading, level.view)
     traces, entries = connection.engine.state.traces, connection.engine.state.entries
     lines = ["kept shredded: inner collections are labels, and a dictionary defines each"]
@@ -51,7 +51,8 @@ def _explained_levels(
         rows = traces[view.node].rows if view.node in traces else 0
         columns = ", ".join(view.schema.names)
         lines.append(f"  {path or 'top':<20} {rows:>10,} rows  {each.view}({columns})")
-    return replace(top, title=f"view {entry.name}", kept="\n".join(lines))
+    word = "view" if isinstance(entry, ViewEntry) else "table"
+    return replace(top, title=f"{word} {entry.name}", kept="\n".join(lines))
 
 
 def _explained(
