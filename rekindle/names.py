@@ -31,6 +31,15 @@ def is_hidden(name: str) -> bool:
     return HIDDEN in name
 
 
+def shown(name: str) -> str:
+    """The name that users know: that of the table or view which a part is of.
+
+    >>> shown("customers·orders"), shown("customers")
+    ('customers', 'customers')
+    """
+    return name.partition(HIDDEN)[0]
+
+
 def quoted(name: str) -> str:
     """The name between backticks, also where a query reads a column's name as text.
 

@@ -6,7 +6,8 @@
 
 A level is a view or table of flat rows. Below the top each row begins with `_label`, the label of
 the bag that it is an element of. An inner bag is a column that holds a label. The elements of a bag
-of scalars have one column, `value`.
+of scalars have one column, `value`. A table keeps the order of arrays: its elements have a
+`_position` after the label.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Self
 
 LABEL = "_label"
 VALUE = "value"
+POSITION = "_position"
 
 
 @dataclass(frozen=True, slots=True)

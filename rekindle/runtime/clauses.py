@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from rekindle.catalyst.jvm import JavaObject, items, option, simple_name
-from rekindle.errors import DefinitionError, StatementError
+from rekindle.errors import DefinitionError, StatementError, did_you_mean
 from rekindle.names import quoted
 
 _PRIVILEGES = "__required_write_privileges__"
@@ -90,6 +90,24 @@ def listed(show: JavaObject, names: Sequence[str]) -> list[str]:
     return [name for name in names if wanted.fullmatch(name)]
 
 
+def create_options(create: JavaObject, name: str) -> dict[str, str]:
+    """The OPTIONS of a CREATE TABLE by their names."""
+    found = {}
+    for each in items(create.tableSpec().optionExpression().options()):
+        option_name, value = str(each._1()).lower(), each._2()
+        if option_name not in _OPTIONS:
+            raise DefinitionError(
+                f"unknown option '{option_name}' of table '{name}'",
+                detail=f"known: {', '.join(_OPTIONS)}",
+                hint=did_you_mean(option_name, _OPTIONS),
+            )
+        found[option_name] = str(value.value()) if hasattr(value, "value") else str(value)
+    return found
+
+
+_OPTIONS = ("shredding",)
+
+
 def check_create(create: JavaObject, name: str) -> None:
     """Raise unless every clause of a CREATE TABLE has a meaning."""
     said = create.tableSpec()
@@ -98,7 +116,6 @@ def check_create(create: JavaObject, name: str) -> None:
         "PARTITIONED BY, CLUSTERED BY or CLUSTER BY": bool(items(create.partitioning())),
         "LOCATION": option(said.location()) is not None,
         "TBLPROPERTIES": not said.properties().isEmpty(),
-        "OPTIONS": not said.optionExpression().options().isEmpty(),
         "DEFAULT COLLATION": option(said.collation()) is not None,
         "STORED AS or ROW FORMAT": option(said.serde()) is not None,
         "EXTERNAL": bool(said.external()),

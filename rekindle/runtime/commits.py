@@ -36,6 +36,7 @@ from rekindle.errors import (
 from rekindle.runtime.offsets import OffsetChange
 from rekindle.runtime.stepping import TableChange
 from rekindle.traces.arrays import KEY, WEIGHT, integers
+from rekindle.traces.trace import Trace
 
 GROUPED_ROWS = 50_000
 """A change of more rows is a step of its own."""
@@ -47,6 +48,17 @@ OF_ROWS = (ConstraintError, RowError, EvaluationError, IterationLimitError, Untr
 """Errors that lie in what somebody changes, so that the others of a group may go on."""
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Keys of a table that a transaction has read, and that nobody may have changed since."""
+
+    node: Table
+    trace: Trace
+    """The contents that it has read."""
+    epoch: int
+    keys: frozenset[int]
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """A transaction that wants to be committed, and what became of it."""
@@ -55,6 +67,7 @@ class Request:
     deadline: float | None = None
     offsets: Sequence[OffsetChange] = ()
     """The sources that the changes come from, with how far they have been read by them."""
+    watched: Sequence[Watched] = ()
     epoch: int | None = None
     error: BaseException | None = None
     _keys: dict[str, set[int]] = field(default_factory=dict)
@@ -136,7 +149,9 @@ class Commits:
     def __init__(
         self,
         turn: Turn,
-        apply: Callable[[Mapping[Table, TableChange], Sequence[OffsetChange]], int],
+        apply: Callable[
+            [Mapping[Table, TableChange], Sequence[OffsetChange], Sequence[Watched]], int
+        ],
         committed: Callable[[], int],
     ) -> None:
         self._turn = turn
@@ -231,7 +246,9 @@ class Commits:
                 part, before = parts[0], self._committed()
                 started = time.perf_counter()
                 try:
-                    self._apply(added_up(part), [o for each in part for o in each.offsets])
+                    offsets = [o for each in part for o in each.offsets]
+                    watched = [w for each in part for w in each.watched]
+                    self._apply(added_up(part), offsets, watched)
                 except OF_ROWS as error:
                     if len(part) > 1:
                         half = len(part) // 2
@@ -281,12 +298,23 @@ def together(waiting: Sequence[Request]) -> list[Request]:
     touched: dict[str, set[int]] = {}
     adding: dict[str, bool] = {}
     sources: set[str] = set()
+    watched: dict[str, set[int]] = {}
 
     def join(request: Request) -> None:
         sources.update(offset.source for offset in request.offsets)
         for node in request.changes:
             touched.setdefault(node.id, set()).update(request.keys(node))
             adding[node.id] = adding.get(node.id, True) and request.only_adds(node)
+        for each in request.watched:
+            watched.setdefault(each.node.id, set()).update(each.keys)
+
+    def is_apart(request: Request) -> bool:
+        """Does it change nothing that others watch, and watch nothing that they change?"""
+        return all(
+            touched.get(each.node.id, set()).isdisjoint(each.keys) for each in request.watched
+        ) and all(
+            watched.get(node.id, set()).isdisjoint(request.keys(node)) for node in request.changes
+        )
 
     def fits(request: Request, node: Table) -> bool:
         if touched.get(node.id, set()).isdisjoint(request.keys(node)):
@@ -300,7 +328,7 @@ def together(waiting: Sequence[Request]) -> list[Request]:
             continue
         if any(offset.source in sources for offset in request.offsets):
             continue
-        if all(fits(request, node) for node in request.changes):
+        if is_apart(request) and all(fits(request, node) for node in request.changes):
             join(request)
             group.append(request)
             rows += more

@@ -11,11 +11,9 @@ from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import SparkSession
-from pyspark.sql import types as T
 
 from rekindle.calculus.terms import Term
 from rekindle.catalyst.jvm import Catalyst
-from rekindle.catalyst.types import struct_of
 from rekindle.errors import ClosedError, CorruptionError, DefinitionError
 from rekindle.errors import untrusted as untrusted_error
 from rekindle.frontends.spark_sql.analyse import Leaves
@@ -24,16 +22,15 @@ from rekindle.runtime.commits import Turn
 from rekindle.runtime.contents import Contents
 from rekindle.runtime.creating import Creating
 from rekindle.runtime.definitions import Definitions
-from rekindle.runtime.engine import Engine, table_node
+from rekindle.runtime.engine import Engine
 from rekindle.runtime.factored_maintenance import FactoredMaintenance
 from rekindle.runtime.lease import Lease
-from rekindle.runtime.lengths import marked
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.places import database_place
 from rekindle.runtime.restoring import Restoring
 from rekindle.runtime.session import session_for
 from rekindle.runtime.sessions import Sessions
-from rekindle.runtime.shredded import know_nested
+from rekindle.runtime.shredded import declared, know_nested
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.trust import Trust
 from rekindle.runtime.view_terms import ViewTerms
@@ -117,12 +114,15 @@ class Connection:
 
     def know(self, entry: Entry) -> None:
         """Let queries read a table or view."""
-        if isinstance(entry, ViewEntry) and entry.level is not None:
+        if entry.level is not None:
             know_nested(self.catalyst, self.leaves, entry, self.engine.state)
-            return
-        self.leaves.add(entry.name, _declared(entry))
+        else:
+            self.leaves.add(entry.name, declared(entry))
         if isinstance(entry, TableEntry) and entry.key:
-            self.leaves.keys[entry.name] = tuple(entry.schema.names[i] for i in entry.key)
+            key = tuple(entry.schema.names[i] for i in entry.key)
+            self.leaves.keys[entry.name] = key
+            if entry.level is not None:
+                self.leaves.keys[entry.level.view] = key
 
     def forget(self, name: str) -> None:
         """Let queries read it, and its parts, no more."""
@@ -212,12 +212,6 @@ class Connection:
             self.channel.close()
         if self.lease is not None:
             self.lease.release()
-
-
-def _declared(entry: Entry) -> T.StructType:
-    """The columns of a table or view as queries see them."""
-    struct = struct_of(entry.schema)
-    return marked(struct, table_node(entry)) if isinstance(entry, TableEntry) else struct
 
 
 def _opened(log: CommitLog, store: Store) -> State:

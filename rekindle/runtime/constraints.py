@@ -15,6 +15,7 @@ import pyarrow as pa
 from rekindle.circuit.nodes import Table
 from rekindle.columns import column_name, column_names
 from rekindle.errors import ConstraintError
+from rekindle.names import shown
 from rekindle.runtime.keys import Key, keys_of
 from rekindle.runtime.rows import check_lengths, check_not_null, show_row
 from rekindle.traces.arrays import KEY, WEIGHT, integers
@@ -25,6 +26,8 @@ from rekindle.traces.reader import TraceReader
 def check_change(node: Table, change: pa.Table, after: TraceReader) -> None:
     """Raise unless the new contents are lawful on every key of an arranged change."""
     _check_columns(node, change)
+    if not node.key and not (integers(change.column(WEIGHT)) < 0).any():
+        return
     keys = distinct_keys(change)
     rows, _ = after.of_columns(()).probe(keys)
     if not _is_lawful(node, rows):
@@ -48,7 +51,7 @@ def check_load(node: Table, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 def _check_columns(node: Table, change: pa.Table) -> None:
     columns = change.select(column_names(len(node.schema)))
-    check_not_null(columns, node.schema, node.name)
+    check_not_null(columns, node.schema, shown(node.name))
     check_lengths(columns, node)
 
 
@@ -68,11 +71,11 @@ def _check_rows(node: Table, rows: pa.Table) -> None:
     missing = np.flatnonzero(weights < 0)
     if len(missing):
         raise ConstraintError(
-            f"cannot delete {show_row(rows, int(missing[0]))} from '{node.name}': "
+            f"cannot delete {show_row(rows, int(missing[0]))} from '{shown(node.name)}': "
             f"there is no such row",
             detail=f"{len(missing)} row(s) to delete are not in the table",
             hint="nothing was applied; read the row first with "
-            f"db.table('{node.name}') and compare every column",
+            f"db.table('{shown(node.name)}') and compare every column",
         )
     if node.key:
         _check_key(node, rows, weights)
@@ -96,9 +99,9 @@ def _check_key(node: Table, rows: pa.Table, weights: np.ndarray) -> None:
 def _duplicate(node: Table, rows: pa.Table, row: int) -> ConstraintError:
     names = [node.schema.names[i] for i in node.key]
     values = [rows.column(column_name(i))[row].as_py() for i in node.key]
-    shown = ", ".join(f"{n} = {v!r}" for n, v in zip(names, values, strict=True))
+    said = ", ".join(f"{n} = {v!r}" for n, v in zip(names, values, strict=True))
     return ConstraintError(
-        f"duplicate primary key in '{node.name}': {shown}",
+        f"duplicate primary key in '{shown(node.name)}': {said}",
         detail=f"the row is {show_row(rows, row)}",
         hint="nothing was applied; use upsert or MERGE to replace the row",
     )

@@ -86,6 +86,11 @@ class Contents:
         frame = of_table(self._catalyst.spark, repeated(rows, len(schema)))
         return self._opaque(name, self._decoded(frame, schema), self._leaves.schema(name))
 
+    def of_rows(self, schema: Schema, rows: pa.Table) -> DataFrame:
+        """Given stored rows of these columns."""
+        frame = self._decoded(of_table(self._catalyst.spark, rows), schema)
+        return self._cut(frame, struct_of(schema))
+
     def changes(self, schema: Schema, trace: Trace, changes: Changes) -> DataFrame:
         """Rows with `_epoch` and `_weight`, for each of the given changes."""
         store, layout = self._store, trace.layout

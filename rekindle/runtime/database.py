@@ -104,9 +104,15 @@ class Database:
         primary_key: Sequence[str] = (),
         *,
         comment: str | None = None,
+        shredding: str | None = None,
     ) -> None:
-        """Create a table; `schema` is a Spark schema or its DDL text."""
-        self._ddl.create_table(name, schema, primary_key, comment)
+        """Create a table; `schema` is a Spark schema or its DDL text.
+
+        Columns ARRAY<STRUCT<...>> of a table with a primary key are kept as flat tables of
+        elements, to any depth, so that a change of an element moves just that. With
+        `shredding="none"` they stay in their rows.
+        """
+        self._ddl.create_table(name, schema, primary_key, comment, shredding)
 
     def add_columns(self, name: str, columns: T.StructType | str) -> None:
         """Give a table more columns, which are NULL in the rows that it has.

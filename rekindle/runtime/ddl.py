@@ -30,6 +30,7 @@ from rekindle.runtime.creating import Given, Wanted
 from rekindle.runtime.lengths import is_limited, stored
 from rekindle.runtime.model_front_end import Learning, Models
 from rekindle.runtime.models import model_spec, with_categories
+from rekindle.runtime.nested_tables import NONE, SHREDDINGS, shredded_entries, widened
 from rekindle.runtime.reading import DataReader
 from rekindle.runtime.state import Entry, TableEntry, ViewEntry
 from rekindle.runtime.turns import in_turn
@@ -50,14 +51,21 @@ class DataDefinition:
 
     @in_turn
     def create_table(
-        self, name: str, schema: T.StructType | str, key: Sequence[str], comment: str | None
+        self,
+        name: str,
+        schema: T.StructType | str,
+        key: Sequence[str],
+        comment: str | None,
+        shredding: str | None,
     ) -> None:
-        """Create a table."""
+        """Create a table, with arrays of structs as flat tables if it has a primary key."""
         connection = self.connection
         connection.check_writable()
         connection.creating.check_new(name)
         struct = _struct(f"table '{name}'", schema)
         comment = optional_text("a comment", comment)
+        if shredding is not None:
+            arguments.one_of("shredding", shredding, SHREDDINGS)
         key = arguments.names("the columns of a primary key", key)
         names = [field.name.lower() for field in struct.fields]
         for column in key:
@@ -72,7 +80,12 @@ class DataDefinition:
         entry = self._table(name, struct, places)
         if comment is not None:
             entry = replace(entry, comments={**entry.comments, "": comment})
-        connection.engine.create_table(entry)
+        if shredding is not None:
+            entry = replace(entry, said={"shredding": shredding})
+        entry, parts = (entry, []) if shredding == NONE else shredded_entries(entry)
+        for part in parts:
+            connection.creating.check_new(part.name)
+        connection.engine.create_table(entry, parts)
         connection.know(entry)
 
     def _table(self, name: str, struct: T.StructType, key: tuple[int, ...]) -> TableEntry:
@@ -129,8 +142,15 @@ class DataDefinition:
             created=old.created,
             declared={**old.declared, **entry.declared},
             comments={**old.comments, **entry.comments},
+            level=old.level,
+            said=old.said,
         )
-        connection.engine.add_columns(old, entry)
+        if old.level is None:
+            connection.engine.add_columns(old, entry)
+        else:
+            top = connection.engine.state.entries[old.level.view]
+            assert isinstance(top, TableEntry)
+            connection.engine.add_columns(top, widened(top, entry, len(added.fields)), entry)
         connection.know_again(entry)
 
     # ---- views -----------------------------------------------------------------------------
@@ -225,8 +245,8 @@ class DataDefinition:
             raise DefinitionError(f"'{name}' is a {word}", hint=f"use DROP {word.upper()} {name}")
         if entry.part_of is not None:
             raise DefinitionError(
-                f"'{name}' is a part of the view '{entry.part_of}'",
-                hint=f"DROP VIEW {entry.part_of}",
+                f"'{name}' is a part of '{entry.part_of}'",
+                hint=f"drop {entry.part_of} as a whole",
             )
         readers = engine.readers_of(entry.name)
         if readers:

@@ -38,5 +38,11 @@ def _table(entry: TableEntry) -> str:
     if entry.key:
         key = ", ".join(sql_name(entry.schema.names[i]) for i in entry.key)
         lines.append(f"PRIMARY KEY ({key})")
+    options = ", ".join(f"{name} = {sql_text(word)}" for name, word in entry.said.items())
+    options = f" OPTIONS ({options})" if options else ""
     comment = f" COMMENT {sql_text(entry.comments[''])}" if "" in entry.comments else ""
-    return f"CREATE TABLE {sql_name(entry.name)} (\n  " + ",\n  ".join(lines) + f"\n){comment}"
+    return (
+        f"CREATE TABLE {sql_name(entry.name)} (\n  "
+        + ",\n  ".join(lines)
+        + f"\n){options}{comment}"
+    )

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
+import numpy as np
 import pyarrow as pa
 
 from rekindle.calculus.schema import Schema
@@ -30,10 +31,13 @@ from rekindle.errors import (
     ConstraintError,
     CorruptionError,
     DefinitionError,
+    HistoryError,
     UnsupportedError,
 )
 from rekindle.incremental.pipeline import derive
-from rekindle.runtime.commits import Commits, Turn
+from rekindle.names import shown
+from rekindle.runtime.changes import touch_any
+from rekindle.runtime.commits import Commits, Turn, Watched
 from rekindle.runtime.factored_maintenance import Changed, FactoredMaintenance
 from rekindle.runtime.filling import Filling
 from rekindle.runtime.garbage import Garbage
@@ -130,8 +134,9 @@ class Engine:
     # ---- definitions -----------------------------------------------------------------------
 
     def restore_table(self, entry: TableEntry) -> None:
-        """Give a table of the loaded state its node."""
-        self.circuit.table(table_node(entry))
+        """Give a table of the loaded state its node, if it has rows of its own."""
+        if not entry.stands:
+            self.circuit.table(table_node(entry))
 
     def refuse_other_columns(self, entry: Entry) -> None:
         """Raise unless the contents of a table or view have the columns that its schema says.
@@ -177,18 +182,23 @@ class Engine:
         self.circuit = Circuit()
         self.terms.clear()
 
-    def create_table(self, entry: TableEntry) -> None:
-        node = table_node(entry)
+    def create_table(self, entry: TableEntry, parts: Sequence[TableEntry] = ()) -> None:
+        """Add a table without rows, with the parts that it stands for, if it does."""
         circuit = self.circuit.copy()
-        circuit.table(node)
         epoch = self.state.epoch + 1
-        entry = replace(entry, created=epoch)
+        made = [replace(each, created=epoch) for each in (entry, *parts)]
+        nodes = [table_node(each) for each in made if not each.stands]
+        for node in nodes:
+            circuit.table(node)
         with self._attempt(epoch):
             self._commit(
                 replace(
                     self.state,
-                    entries={**self.state.entries, entry.name: entry},
-                    traces={**self.state.traces, node.id: Trace(self.plans.layout(node))},
+                    entries={**self.state.entries, **{each.name: each for each in made}},
+                    traces={
+                        **self.state.traces,
+                        **{node.id: Trace(self.plans.layout(node)) for node in nodes},
+                    },
                 )
             )
         self.circuit = circuit
@@ -380,11 +390,14 @@ class Engine:
                     hint=f"write the query of '{source}' in its place",
                 )
 
-    def add_columns(self, old: TableEntry, entry: TableEntry) -> None:
+    def add_columns(
+        self, old: TableEntry, entry: TableEntry, owner: TableEntry | None = None
+    ) -> None:
         """Give a table columns, which its rows have no value in; views stay as they are.
 
-        A row's identity is that of all its columns, so the table is written anew, with its
-        history, and what is kept for its views is filled again.
+        If it is the top of a nested table, the `owner` is that with the columns. A row's identity
+        is that of all its columns, so the table is written anew, with its history, and what is
+        kept for its views is filled again.
         """
         self.refresh()
         self.untrusted.refuse_changes([old.name], self.state, self.terms.reads)
@@ -392,7 +405,8 @@ class Engine:
         circuit = Circuit()
         for known in self.state.in_order:
             if isinstance(known, TableEntry):
-                circuit.table(table_node(entry if known.name == old.name else known))
+                if not known.stands:
+                    circuit.table(table_node(entry if known.name == old.name else known))
             elif known.name in affected:
                 circuit.view(known.name, derive(self.terms[known.name]), known.schema)
             elif known.name in self.terms:
@@ -423,7 +437,11 @@ class Engine:
             }
             after = replace(
                 before,
-                entries={**entries, old.name: entry},
+                entries={
+                    **entries,
+                    old.name: entry,
+                    **({} if owner is None else {owner.name: owner}),
+                },
                 traces={key: trace for key, trace in traces.items() if key not in gone},
                 history=history,
             )
@@ -533,10 +551,15 @@ class Engine:
                 return state
             self.snapshots.release(state.epoch)
 
-    def apply(self, given: Mapping[Table, TableChange], moved: Sequence[OffsetChange] = ()) -> int:
+    def apply(
+        self,
+        given: Mapping[Table, TableChange],
+        moved: Sequence[OffsetChange] = (),
+        watched: Sequence[Watched] = (),
+    ) -> int:
         """Apply the changes of tables, and how far their sources were read, as one epoch.
 
-        Gives its number.
+        Gives its number. Raises `ConflictError` if somebody has changed what was `watched`.
         """
         with self.turn:
             started = time.perf_counter()
@@ -546,6 +569,8 @@ class Engine:
                 self.refresh()
             for node in given:
                 self._check_current(node)
+            for each in watched:
+                self._check_watched(each)
             self._follow_settings(self.circuit, self.state.entries)
             epoch = self.state.epoch + 1
             offsets = with_changes(self.state.offsets, moved, epoch)
@@ -584,6 +609,26 @@ class Engine:
         entry = self.state.entries.get(node.name)
         if entry is None or entry.node != node.id:
             raise altered(node.name)
+
+    def _check_watched(self, watched: Watched) -> None:
+        """Raise if somebody has changed keys that a transaction has read."""
+        self._check_current(watched.node)
+        trace = self.state.traces[watched.node.id]
+        if trace is watched.trace:
+            return
+        keys = np.array(sorted(watched.keys), dtype=np.int64)
+        try:
+            since = self.state.changes(watched.node.name, watched.epoch)
+            touched = touch_any(since, trace.layout, self.store, keys)
+        except HistoryError:
+            touched = True
+        if touched:
+            name = shown(watched.node.name)
+            raise ConflictError(
+                f"rows of '{name}' were changed by another transaction since this one "
+                f"began at epoch {watched.epoch}",
+                hint="nothing was applied; begin the transaction again and read the rows anew",
+            )
 
     def _follow_settings(self, circuit: Circuit, entries: Mapping[str, Entry]) -> None:
         """From now on each view's nodes work under the settings that the view was made with."""
@@ -784,7 +829,10 @@ class Engine:
             raise
 
     def table_node(self, name: str) -> Table:
-        node = self.circuit.nodes[self.state.entry(name).node]
+        entry = self.state.entry(name)
+        if isinstance(entry, TableEntry) and entry.stands:
+            return table_node(entry)
+        node = self.circuit.nodes.get(entry.node)
         if not isinstance(node, Table):
             raise ConstraintError(
                 f"'{name}' is a view and cannot be changed directly",
@@ -834,4 +882,6 @@ def _files(trace: Trace) -> list[str]:
 
 def table_node(entry: TableEntry) -> Table:
     """The circuit's node of a table."""
-    return Table(entry.name, entry.schema, entry.key, entry.incarnation, entry.declared)
+    return Table(
+        entry.name, entry.schema, entry.key, entry.incarnation, entry.declared, entry.index
+    )

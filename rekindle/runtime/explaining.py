@@ -39,7 +39,7 @@ def explain_entry(connection: Connection, reading: DataReader, name: str) -> Exp
             root = explain_entry(connection, reading, entry.factorisation.roots[0].view)
             kept = reading.factorised(name).tree(sizes=True)
             return replace(root, title=f"view {entry.name}", derivation=(), kept=kept)
-        if isinstance(entry, ViewEntry) and entry.level is not None:
+        if entry.level is not None:
             return _explained_levels(connection, reading, entry, entry.level)
         if entry.name in engine.untrusted.reasons:
             reason = engine.untrusted.reasons[entry.name]
@@ -51,9 +51,9 @@ def explain_entry(connection: Connection, reading: DataReader, name: str) -> Exp
 
 
 def _explained_levels(
-    connection: Connection, reading: DataReader, entry: ViewEntry, level: Level
+    connection: Connection, reading: DataReader, entry: Entry, level: Level
 ) -> Explanation:
-    """How a nested view is kept: the circuit of its top, its levels, and what it costs."""
+    """How a nested table or view is kept: the circuit of its top, its levels, what it costs."""
     top = explain_entry(connection, reading, level.view)
     state = connection.engine.state
     lines = ["inner collections are labels, and dictionaries define them"]
@@ -62,7 +62,7 @@ def _explained_levels(
         columns = ", ".join(view.schema.names)
         lines.append(f"  {path or 'top':<20} {_rows(state, each):>10,} rows  ({columns})")
     lines += _estimated(connection, entry)
-    title = f"view {entry.name}"
+    title = f"{'view' if isinstance(entry, ViewEntry) else 'table'} {entry.name}"
 
     def picture() -> str:
         return draw_levels(title, [_sampled(reading, state, *found) for found in level.paths()])
@@ -75,14 +75,15 @@ def _rows(state: State, level: Level) -> int:
     return 0 if trace is None else trace.rows
 
 
-def _estimated(connection: Connection, entry: ViewEntry) -> Iterator[str]:
+def _estimated(connection: Connection, entry: Entry) -> Iterator[str]:
     """The cost of each flat query, and of its change, by the cost model of nested queries."""
-    if not isinstance(entry.definition, ComprehensionDefinition):
+    definition = entry.definition if isinstance(entry, ViewEntry) else None
+    if not isinstance(definition, ComprehensionDefinition):
         return
     catalog, state = connection.definitions.catalog, connection.engine.state
     with catalog.doubting(True):
         try:
-            term = elaborate(entry.definition.written, catalog).term
+            term = elaborate(definition.written, catalog).term
         except RekindleError:
             return  # A table that it reads has other columns since.
     sizes = {

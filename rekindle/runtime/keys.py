@@ -21,19 +21,19 @@ Key = tuple[Any, ...]
 def keys_of(rows: pa.Table, positions: Sequence[int]) -> Iterable[Key]:
     """The keys of rows of stored columns, one after the other."""
     columns = [rows.column(column_name(i)).to_pylist() for i in positions]
-    return (tuple(map(_comparable, values)) for values in zip(*columns, strict=True))
+    return (tuple(map(comparable, values)) for values in zip(*columns, strict=True))
 
 
-def _comparable(value: object) -> object:
+def comparable(value: object) -> object:
     """
-    >>> _comparable({"a": -0.0, "b": [float("nan")]})
+    >>> comparable({"a": -0.0, "b": [float("nan")]})
     (0.0, ('NaN',))
     """
     match value:
         case float():
             return "NaN" if math.isnan(value) else value + 0.0
         case dict():
-            return tuple(map(_comparable, value.values()))
-        case list():
-            return tuple(map(_comparable, value))
+            return tuple(map(comparable, value.values()))
+        case list() | tuple():
+            return tuple(map(comparable, value))
     return value

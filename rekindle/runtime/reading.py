@@ -99,7 +99,8 @@ class DataReader:
             raise altered(entry.name)
         level = level_of(entry)
         if level is not None:
-            return self._nested(level, lambda part: self._seen(part, transaction))
+            rows = self._nested(level, lambda part: self._seen(part, transaction))
+            return held.cut(rows, entry.schema) if isinstance(entry, TableEntry) else rows
         if isinstance(entry, TableEntry):
             node = transaction.node(entry.name)
             pending, trace = transaction.pending(node), transaction.trace(node)
@@ -111,7 +112,7 @@ class DataReader:
 
         def contents(source: str) -> DataFrame:
             # A query may mention a name, even the view's own, that is no table or view in it.
-            if source in read:
+            if source in read or not parts_of(state, source).isdisjoint(read):
                 return self._seen(source, transaction)
             return self.committed(state, source)
 
@@ -192,10 +193,15 @@ class DataReader:
         """The table's rows whose primary keys stand in `columns`, as the transaction sees them."""
         weight = pa.array([1] * len(columns), pa.int64())
         engine = self.connection.engine
-        arranged = engine.arranged(node, columns.add_column(0, WEIGHT, weight))
-        keys = sorted(set(integers(arranged.column(KEY)).tolist()))
         transaction = self.connection.sessions.transaction
         assert transaction is not None, "statements that change rows run in one"
+        changes = transaction.nested_changes(node)
+        if changes is not None:
+            stored = changes.find(columns, transaction.reader)
+            rows = stored.nested_rows(changes.nested.top, range(len(stored.top)))
+            return self.connection.contents.of_rows(node.schema, rows)
+        arranged = engine.arranged(node, columns.add_column(0, WEIGHT, weight))
+        keys = sorted(set(integers(arranged.column(KEY)).tolist()))
         found, _ = transaction.reader(node).probe(integers(pa.array(keys, pa.int64())))
         return self.connection.contents.of_table(node.name, node.schema, found)
 
@@ -233,9 +239,22 @@ class DataReader:
         def contents(source: str) -> DataFrame:
             """A table with the columns that it had when the view was defined."""
             rows = read(source)
-            schema = known.get(source)
+            schema = known.get(source) or known.get(self._top_of(source))
             if schema is None:
                 return rows
             return rows.select(*map(quoted, rows.columns[: len(schema)]))
 
         return connection.definitions.recomputation(entry, contents)
+
+    def _top_of(self, name: str) -> str:
+        """The part that has the columns of a nested table."""
+        entry = self.connection.engine.state.entries.get(name)
+        level = None if entry is None else level_of(entry)
+        return "" if level is None or not isinstance(entry, TableEntry) else level.view
+
+
+def parts_of(state: State, name: str) -> set[str]:
+    """The flat collections of a table or view that is nested."""
+    entry = state.entries.get(name)
+    level = None if entry is None else level_of(entry)
+    return set() if level is None else {each.view for _, each in level.paths()}

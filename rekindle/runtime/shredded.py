@@ -1,7 +1,7 @@
-"""Nested views as users read them: the flat collections that are kept, nested when they are read.
+"""Nested tables and views as users read them: flat collections, nested when they are read.
 
-A view with a level (`nested/levels.py`) stands for parts, which are views of their own with state,
-changes and recovery like any other.
+A table or view with a level (`nested/levels.py`) stands for parts, which are tables or views of
+their own with state, changes and recovery like any other.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 
 from rekindle.catalyst.jvm import Catalyst
 from rekindle.catalyst.types import struct_of
 from rekindle.frontends.comprehension.assembling import nested_query
 from rekindle.frontends.spark_sql.analyse import Leaves, parse, resolve
 from rekindle.nested.levels import Level
-from rekindle.runtime.state import Entry, State, ViewEntry
+from rekindle.runtime.engine import table_node
+from rekindle.runtime.lengths import marked
+from rekindle.runtime.state import Entry, State, TableEntry
 
 RowsOf = Callable[[str], DataFrame]
 """The rows of a part by its name."""
@@ -29,11 +32,11 @@ def nested(catalyst: Catalyst, leaves: Leaves, level: Level, rows_of: RowsOf) ->
     return resolve(catalyst, query, scope)
 
 
-def know_nested(catalyst: Catalyst, leaves: Leaves, entry: ViewEntry, state: State) -> None:
-    """Let queries read a nested view, by what its parts are."""
+def know_nested(catalyst: Catalyst, leaves: Leaves, entry: Entry, state: State) -> None:
+    """Let queries read a nested table or view, by what its parts are."""
     assert entry.level is not None
     for part in state.parts(entry.name):
-        leaves.add(part.name, struct_of(part.schema))
+        leaves.add(part.name, declared(part))
     query = parse(catalyst, nested_query(entry.level, leaves.schema))
     views = {each.view for _, each in entry.level.paths()}
     frame = resolve(catalyst, query, {view: leaves.plans[view] for view in views})
@@ -41,6 +44,12 @@ def know_nested(catalyst: Catalyst, leaves: Leaves, entry: ViewEntry, state: Sta
     leaves.derive(entry.name, struct_of(entry.schema), plan, entry.level)
 
 
+def declared(entry: Entry) -> T.StructType:
+    """The columns of a table or view as queries see them."""
+    struct = struct_of(entry.schema)
+    return marked(struct, table_node(entry)) if isinstance(entry, TableEntry) else struct
+
+
 def level_of(entry: Entry) -> Level | None:
     """The flat collections of a table or view that is nested."""
-    return entry.level if isinstance(entry, ViewEntry) else None
+    return entry.level

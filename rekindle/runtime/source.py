@@ -106,7 +106,7 @@ class RekindleSource(DataSource):
                 f"'{name}' is kept factorised and has no rows to read",
                 hint="read it with db.table(...) or db.factorised(...)",
             )
-        if isinstance(entry, ViewEntry) and entry.level is not None:
+        if entry.level is not None:
             raise UnsupportedError(
                 f"'{name}' is nested, and has no rows of its own to read",
                 hint="read it with db.table(...), or its parts with db.shredded(...)",

@@ -16,7 +16,13 @@ from rekindle.errors import DefinitionError, StatementError, did_you_mean
 from rekindle.frontends.comprehension.front_end import comprehension
 from rekindle.frontends.spark_sql.analyse import parse
 from rekindle.frontends.spark_sql.parameters import Arguments, parse_with
-from rekindle.runtime.clauses import check_create, check_unqualified, listed, named_table
+from rekindle.runtime.clauses import (
+    check_create,
+    check_unqualified,
+    create_options,
+    listed,
+    named_table,
+)
 from rekindle.runtime.dml import Statements, changes_of
 from rekindle.runtime.engine import table_node
 from rekindle.runtime.factorised import LISTING
@@ -192,7 +198,10 @@ class SqlFace:
             key = [str(column) for column in items(constraint.columns())]
         comment = option(plan.tableSpec().comment())
         said = None if comment is None else str(comment)
-        self._database.create_table(name, struct, primary_key=key, comment=said)
+        options = create_options(plan, name)
+        self._database.create_table(
+            name, struct, primary_key=key, comment=said, shredding=options.get("shredding")
+        )
         return self._epoch()
 
     def _add_columns(self, plan: JavaObject) -> DataFrame:

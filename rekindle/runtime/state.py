@@ -39,7 +39,9 @@ from rekindle.traces.trace import Trace
 class TableEntry:
     """A table: its columns, its primary key, and a mark that tells it from namesakes.
 
-    `declared` has the types of columns with a CHAR(n) or VARCHAR(n), by their positions.
+    `declared` has the types of columns with a CHAR(n) or VARCHAR(n), by their positions. A table
+    with a `level` has no node in the circuit: it stands for the tables with its name in `part_of`,
+    which keep its rows and the elements of its arrays.
     """
 
     name: str
@@ -50,9 +52,21 @@ class TableEntry:
     created: int
     declared: Mapping[int, str] = field(default_factory=dict)
     part_of: str | None = None
-    """The view that the table feeds, which keeps no rows then and is not shown."""
+    """The view that the table feeds, which keeps no rows then and is not shown, or the nested
+    table that it keeps a part of."""
     comments: Mapping[str, str] = field(default_factory=dict)
     """What was said of columns, by their names, and of the table, by no name."""
+    level: Level | None = None
+    """The flat tables of a nested one."""
+    index: tuple[int, ...] = ()
+    """What a table without a key is arranged by."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """The options that the user gave."""
+
+    @property
+    def stands(self) -> bool:
+        """Has it no rows of its own, but parts that it stands for?"""
+        return self.level is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +150,8 @@ class State:
         return [entry for entry in self.entries.values() if entry.part_of is None]
 
     def parts(self, name: str) -> list[Entry]:
-        """What stands behind a view: the collections of a factorised one, the feed of a fed one."""
+        """What stands behind a table or view: the flat collections of a nested or factorised one,
+        the feed of a fed one."""
         return [entry for entry in self.entries.values() if entry.part_of == name]
 
     def knows(self, name: str) -> bool:
@@ -281,6 +296,9 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 "created": entry.created,
                 "part_of": entry.part_of,
                 **({"comments": dict(entry.comments)} if entry.comments else {}),
+                **({} if entry.level is None else {"level": entry.level.to_json()}),
+                **({"index": list(entry.index)} if entry.index else {}),
+                **({"said": dict(entry.said)} if entry.said else {}),
             }
         case ViewEntry():
             return {
@@ -338,6 +356,9 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
             created=data.get("created", 0),
             part_of=data.get("part_of"),
             comments=data.get("comments", {}),
+            level=None if "level" not in data else Level.from_json(data["level"]),
+            index=tuple(data.get("index", ())),
+            said=data.get("said", {}),
         )
     early = "definition" not in data
     said = data.get("said", {})

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 
 from rekindle.errors import CorruptionError, DefinitionError, RekindleError
 from rekindle.incremental.policies.choice import Policy
-from rekindle.nested.levels import LABEL, VALUE, Level
+from rekindle.nested.levels import LABEL, POSITION, VALUE, Level
 from rekindle.runtime.history import older_layout
 from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
 from rekindle.runtime.times import LAYOUT
@@ -156,6 +156,9 @@ _table = open_record(
         "created": _count,
         "part_of": optional(text),
         "comments": map_of(text),
+        "level": _level,
+        "index": list_of(_position),
+        "said": map_of(text),
     },
     **_common,
     key=list_of(_position),
@@ -281,8 +284,10 @@ def refuse_unsound(state: State) -> None:
             raise ShapeError(f"'{name[:80]}' is not a name")
         if entry.part_of is not None and entry.part_of not in state.entries:
             raise ShapeError(f"'{name}' is a part of '{entry.part_of}', which is not there")
-        if isinstance(entry, ViewEntry) and entry.level is not None:
+        if entry.level is not None:
             _refuse_unkept(state, entry.name, entry.level)
+            if isinstance(entry, TableEntry):
+                _refuse_unlike(state, entry, entry.level)
         elif isinstance(entry, ViewEntry) and entry.factorisation is not None:
             _refuse_loose(state, entry)
         else:
@@ -330,7 +335,7 @@ def _refuse_misfit(state: State, entry: Entry) -> None:
     if trace.layout.payload.names != [f"c{i}" for i in range(width)]:
         raise ShapeError(f"the contents of '{entry.name}' do not have its {width} columns")
     if isinstance(entry, TableEntry):
-        if any(place >= width for place in (*entry.key, *entry.declared)):
+        if any(place >= width for place in (*entry.key, *entry.declared, *entry.index)):
             raise ShapeError(f"the key of '{entry.name}' is beyond its {width} columns")
         for declared in entry.declared.values():
             # Python would import, or unpickle, the class of such a type.
@@ -376,6 +381,18 @@ def _refuse_unkept(state: State, name: str, level: Level) -> None:
         for column, _ in each.bags:
             if column.split(".")[0] not in columns:
                 raise ShapeError(f"'{each.view}' has no column '{column}'")
+
+
+def _refuse_unlike(state: State, entry: TableEntry, level: Level) -> None:
+    """The levels of a nested table are tables of its own, the top with its columns and its key."""
+    for path, each in level.paths():
+        part = state.entries[each.view]
+        if not isinstance(part, TableEntry) or part.part_of != entry.name:
+            raise ShapeError(f"'{each.view}' is not a part of '{entry.name}'")
+        if path and (part.schema.names[:2] != (LABEL, POSITION) or part.index != (0,)):
+            raise ShapeError(f"the elements in '{each.view}' have no positions")
+        if not path and (part.schema.names != entry.schema.names or part.key != entry.key):
+            raise ShapeError(f"'{each.view}' does not have the columns of '{entry.name}'")
 
 
 def _refuse_extensions(key: str, schema: Any) -> None:

@@ -41,15 +41,18 @@ from rekindle.errors import (
     TransactionTimeoutError,
 )
 from rekindle.frontends.spark_sql.parameters import Arguments
-from rekindle.names import is_text
+from rekindle.names import is_text, shown
 from rekindle.runtime.changes import touch_any
-from rekindle.runtime.commits import GROUPED_ROWS, Request
+from rekindle.runtime.commits import GROUPED_ROWS, Request, Watched
 from rekindle.runtime.engine import Engine, altered, table_node
 from rekindle.runtime.factored import Factors, factored_change, products
+from rekindle.runtime.flat_rows import flattened_frames
 from rekindle.runtime.keys import keys_of
 from rekindle.runtime.lengths import fitted
+from rekindle.runtime.nested_changes import NestedChanges
+from rekindle.runtime.nested_tables import NestedTable, nested_table
 from rekindle.runtime.offsets import OffsetChange, batch_number, position
-from rekindle.runtime.rows import check_not_null, is_frame, split_weights, to_arrow
+from rekindle.runtime.rows import check_not_null, is_frame, show_row, split_weights, to_arrow
 from rekindle.runtime.state import TableEntry
 from rekindle.runtime.stepping import TableChange
 from rekindle.runtime.turns import in_turn
@@ -57,7 +60,7 @@ from rekindle.spark.frames import of_table
 from rekindle.spark.frames import to_arrow as collect_arrow
 from rekindle.spark.inline import is_arranged
 from rekindle.spark.step import Placement
-from rekindle.traces.arrays import KEY, WEIGHT, integers
+from rekindle.traces.arrays import KEY, WEIGHT, Int64s, integers
 from rekindle.traces.consolidate import distinct_keys
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.trace import Trace
@@ -99,6 +102,11 @@ class Transaction:
         self._frames: dict[str, list[tuple[DataFrame, int]]] = {}
         self._factors: dict[str, list[Factors | None]] = {}
         self._nodes: dict[str, Table] = {}
+        self._nested: dict[str, NestedTable] = {}
+        self._watched: dict[Table, set[int]] = {}
+        """The keys of parts of nested tables that were read, and have to stay as they are."""
+        self._missing: list[tuple[str, pa.Table]] = []
+        """Rows of nested tables that were removed and not found."""
         self._offsets: dict[str, OffsetChange] = {}
         self._repeats = False
         """Is what it brings there already, by a batch that was committed before?"""
@@ -208,6 +216,10 @@ class Transaction:
     def replace(self, node: Table, columns: pa.Table) -> None:
         """Remove whatever rows have the keys of `columns`, then add these."""
         check_not_null(columns, node.schema, node.name)
+        changes = self.nested_changes(node)
+        if changes is not None:
+            changes.replace(columns)
+            return
         fresh = self._engine.arranged(node, _weighted(columns, 1))
         keys = distinct_keys(fresh)
         old, _ = self.reader(node).probe(keys)
@@ -226,6 +238,32 @@ class Transaction:
     def reader(self, node: Table) -> TraceReader:
         """A table as this transaction sees it."""
         return TraceReader.of_trace(self.trace(node), self._engine.store, extra=self.pending(node))
+
+    def before(self, node: Table) -> TraceReader:
+        """A table as it was when the transaction began."""
+        return TraceReader.of_trace(self.trace(node), self._engine.store)
+
+    def arranged(self, node: Table, rows: pa.Table) -> pa.Table:
+        """Rows with weights as an arranged change of a table."""
+        return self._engine.arranged(node, rows)
+
+    def collect(self, node: Table, rows: pa.Table) -> None:
+        """Add rows with weights, arranged or not, to the changes of a table."""
+        self._rows.setdefault(node.name, []).append(rows)
+
+    def watch(self, node: Table, keys: Int64s) -> None:
+        """Let a change of these keys by somebody else be a conflict."""
+        self._watched.setdefault(node, set()).update(keys.tolist())
+
+    def nested_changes(self, node: Table) -> NestedChanges | None:
+        """Changes of a table that is kept shredded; None of any other."""
+        if node.id not in self._nested:
+            state = self.snapshot if node.name in self.snapshot.entries else self._engine.state
+            entry = state.entries.get(node.name)
+            if not isinstance(entry, TableEntry) or entry.level is None:
+                return None
+            self._nested[node.id] = nested_table(entry, state)
+        return NestedChanges(self._nested[node.id], self)
 
     def node(self, table: str) -> Table:
         """A table as it was when the transaction began, or as it is if it was made since.
@@ -269,8 +307,9 @@ class Transaction:
     def pending(self, node: Table) -> list[pa.Table]:
         """What this transaction has changed in a table so far, arranged."""
         if node.name in self._frames:
+            name = shown(node.name)
             raise DefinitionError(
-                f"a large change of '{node.name}' cannot be read again in the same transaction",
+                f"a large change of '{name}' cannot be read again in the same transaction",
                 hint="commit the large change first",
             )
         rows = self._rows.get(node.name, [])
@@ -293,6 +332,29 @@ class Transaction:
                 check_not_null(columns, node.schema, node.name)
                 self._add(node, columns, weight)
                 return
+        changes = self.nested_changes(node)
+        if changes is not None:
+            self._add_nested_frame(changes, frame, weight, estimate)
+            return
+        self._add_large(node, frame, weight, estimate)
+
+    def _add_nested_frame(
+        self, changes: NestedChanges, frame: DataFrame, weight: int, estimate: int | None
+    ) -> None:
+        """Add a large frame of a nested table; what rests on rows that are there is collected."""
+        nested = changes.nested
+        names = {part.node.name for part in nested.parts}
+        if weight < 0 or not names.isdisjoint(self._rows):
+            self._add(nested.owner, _stored(collect_arrow(frame), nested.owner), weight)
+            return
+        if not frame._jdf.queryExecution().analyzed().deterministic():
+            # Every part runs the query again, and must find the same rows.
+            frame = frame.localCheckpoint()
+        frames = flattened_frames(nested, frame)
+        for part in nested.parts:
+            self._add_large(part.node, frames[part.node.name], weight, estimate)
+
+    def _add_large(self, node: Table, frame: DataFrame, weight: int, estimate: int | None) -> None:
         weighted = frame.select(F.lit(weight).cast("bigint").alias(WEIGHT), "*")
         size = UNKNOWN_ROWS if estimate is None else estimate
         self._frames.setdefault(node.name, []).append((weighted, size))
@@ -310,7 +372,12 @@ class Transaction:
             changes = {} if self._repeats else self._changes()
             if self._repeats or not (changes or self._offsets):
                 return None
-            request = Request(changes, self._deadline, tuple(self._offsets.values()))
+            watched = [
+                Watched(node, self.trace(node), self.snapshot.epoch, frozenset(keys))
+                for node, keys in self._watched.items()
+            ]
+            offsets = tuple(self._offsets.values())
+            request = Request(changes, self._deadline, offsets, watched)
             try:
                 self._engine.commits.commit(request)
             except ConstraintError as error:
@@ -362,6 +429,13 @@ class Transaction:
         """A broken constraint as a conflict, if somebody changed the same keys meanwhile."""
         if isinstance(error, ConflictError):
             return error
+        for name, rows in self._missing:
+            return ConstraintError(
+                f"cannot delete {show_row(rows, 0)} from '{name}': there is no such row",
+                detail=f"{len(rows)} row(s) to delete are not in the table",
+                hint="nothing was applied; read the row first with "
+                f"db.table('{name}') and compare every column",
+            )
         for node, change in changes.items():
             if self._is_changed_since(node, change):
                 return ConflictError(
@@ -444,7 +518,7 @@ class Transaction:
         node = self.node(table)
         owner = self._engine.state.entry(table).part_of
         if owner is not None:
-            raise DefinitionError(f"'{node.name}' is a part of the view '{owner}'")
+            raise DefinitionError(f"'{node.name}' is a part of '{owner}'")
         return node
 
     def _columns(self, node: Table, rows: Any) -> pa.Table:
@@ -466,7 +540,13 @@ class Transaction:
         self._add(node, columns, weight)
 
     def _add(self, node: Table, columns: pa.Table, weight: int | pa.Array) -> None:
-        self._rows.setdefault(node.name, []).append(_weighted(columns, weight))
+        weighted = _weighted(columns, weight)
+        changes = self.nested_changes(node)
+        if changes is None:
+            self._rows.setdefault(node.name, []).append(weighted)
+            return
+        missing = changes.add(columns, integers(weighted.column(WEIGHT)))
+        self._missing += [(node.name, rows) for rows in missing]
 
 
 def _is_number(value: object) -> bool:

@@ -20,7 +20,8 @@ class Table(Stateful, Indexed):
     """An input: a table's changes, and its contents as their integral, arranged by its key.
 
     `incarnation` tells a table from an earlier one of the same name that was dropped; `declared`
-    has the types, in JSON, of columns with a CHAR(n) or VARCHAR(n), strings in the schema.
+    has the types, in JSON, of columns with a CHAR(n) or VARCHAR(n), strings in the schema. A table
+    without a key may be arranged by an `index`, whose values any number of rows may share.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Table(Stateful, Indexed):
     key: tuple[int, ...]
     incarnation: str
     declared: Mapping[int, str] = field(default_factory=dict, hash=False)
+    index: tuple[int, ...] = ()
 
     kind = "table"
     prefix = "table"
@@ -45,13 +47,17 @@ class Table(Stateful, Indexed):
 
     def provides(self, keys: tuple[Scalar, ...] | None) -> bool:
         if keys is None:
-            return not self.key
+            return not self._arranged_by
         positions = tuple(k.position if isinstance(k, Column) else -1 for k in keys)
-        return bool(self.key) and positions == self.key
+        return bool(self._arranged_by) and positions == self._arranged_by
+
+    @property
+    def _arranged_by(self) -> tuple[int, ...]:
+        return self.key or self.index
 
     @property
     def keyed_by(self) -> ByColumns:
-        return ByColumns(self.schema, self.key)
+        return ByColumns(self.schema, self._arranged_by)
 
     def incremental_cost(self, sizes: Sizes) -> Cost:
         return Cost(0, 0)
@@ -67,16 +73,17 @@ class Table(Stateful, Indexed):
         return f"table {self.name}"
 
     def how_in(self, words: Words) -> str:
-        if not self.key:
+        if not self._arranged_by:
             return "stored, arranged by the whole row"
-        return f"stored, arranged by primary key {', '.join(self.keys_in(words))}"
+        kind = "primary key" if self.key else "index"
+        return f"stored, arranged by {kind} {', '.join(self.keys_in(words))}"
 
     def why_in(self, words: Words) -> str:
         return "the rows of a transaction are the change; they are added to what is stored"
 
     def keys_in(self, words: Words) -> tuple[str, ...]:
         names = self.schema.names
-        return tuple(names[i] for i in self.key) if self.key else names
+        return tuple(names[i] for i in self._arranged_by) or names
 
     def check_sound(self, soundness: Soundness) -> None:
         raise soundness.refused("a table is not part of a plan")

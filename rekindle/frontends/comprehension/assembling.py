@@ -1,7 +1,8 @@
 """The query that nests flat collections back: labels are replaced by the bags that they stand for.
 
 Figure 3.5 of Lupei's thesis. An inner bag is an array in the order of its elements, so that equal
-bags are equal arrays; a bag of elements that have no order is an array in any.
+bags are equal arrays; a bag of elements that have no order is an array in any. Elements that have a
+position are in the order of those, and NULL where it is negative.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import types as T
 
 from rekindle.names import quoted, sql_text
-from rekindle.nested.levels import LABEL, VALUE, Level
+from rekindle.nested.levels import LABEL, POSITION, VALUE, Level
 
 SchemaOf = Callable[[str], T.StructType]
 """The columns of a part by its name."""
@@ -42,16 +43,30 @@ class _Assembly:
         """The bags of a level by their labels."""
         alias = f"t{next(self._numbers)}"
         joins: list[str] = []
-        fields = [f for f in self.schema_of(level.view).fields if f.name != LABEL]
+        columns = self.schema_of(level.view).fields
+        positioned = [f.name for f in columns[:2]] == [LABEL, POSITION]
+        fields = columns[2:] if positioned else [f for f in columns if f.name != LABEL]
         values = [
             f"{sql_text(f.name)}, {self._value(alias, (f.name,), f.dataType, level, joins)}"
             for f in fields
         ]
         label = quoted(LABEL)
-        rows = f"SELECT {alias}.{label}, named_struct({', '.join(values)}) AS e"
+        element = f"named_struct({', '.join(values)})"
+        if positioned:
+            at = f"{alias}.{quoted(POSITION)}"
+            element = f"named_struct('p', CASE WHEN {at} < 0 THEN ~{at} ELSE {at} END, " + (
+                f"'e', CASE WHEN {at} >= 0 THEN {element} END)"
+            )
+        rows = f"SELECT {alias}.{label}, {element} AS e"
         rows += f" FROM {quoted(level.view)} AS {alias} {' '.join(joins)}"
-        ordered = all(_is_orderable(f.dataType) for f in fields)
-        collected = "sort_array(collect_list(e))" if ordered else "collect_list(e)"
+        if all(_is_orderable(f.dataType) for f in fields):
+            collected = "sort_array(collect_list(e))"
+        elif positioned:
+            collected = "array_sort(collect_list(e), (l, r) -> sign(l.p - r.p)::INT)"
+        else:
+            collected = "collect_list(e)"
+        if positioned:
+            collected = f"transform({collected}, x -> x.e)"
         if level.of_values:
             collected = f"transform({collected}, x -> x.{quoted(VALUE)})"
         return f"(SELECT {label}, {collected} AS bag FROM ({rows}) GROUP BY {label})"
