@@ -132,8 +132,13 @@ class Circuit:
         self.nodes[table.id] = table
         self.names[table.name] = table.id
 
-    def view(self, name: str, stream: Stream, schema: Schema, stored: str = "") -> View:
+    def view(
+        self, name: str, stream: Stream, schema: Schema, stored: str = "", own: str = ""
+    ) -> View:
         """Add the nodes of a view; what is there already is shared.
+
+        A view with an identity of its `own` keeps it when its definition changes, and with it the
+        nodes of those that read it; it is shared with no other view, and added in its own place.
 
         A view that is `stored` under an id has the nodes that it was stored with: one that was made
         before sums were gathered has none that gather them.
@@ -141,6 +146,10 @@ class Circuit:
         self._scopes = None
         before = dict(self.nodes)
         view = self._viewed(name, stream, schema)
+        if own:
+            view = self.nodes[own] = view.called(own)
+            self.names[name] = own
+            return view
         if stored and view.id != stored:
             gathered, kept, self.nodes = view, self.nodes, before.copy()
             self._most_branches = None

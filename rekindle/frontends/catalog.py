@@ -40,6 +40,10 @@ class Catalog:
         self.leaves = leaves
         self.translator = Translator(catalyst, leaves)
         self.stored_plans = stored_plans
+        self.functions: Mapping[str, str] = {}
+        """The texts of the functions that users defined, by their names."""
+        self.trusts: Callable[[str], bool] = lambda text: True
+        """May code that a stored text asks for be run?"""
 
     @property
     def columns(self) -> dict[str, list[str]]:
@@ -75,6 +79,21 @@ class Catalog:
             yield
         finally:
             _DOUBTED.reset(token)
+
+    @contextmanager
+    def doubting_stored(self, texts: Iterable[str]) -> Iterator[None]:
+        """SQL that is read until the end is made of stored texts, and doubted unless trusted."""
+        with self.doubting(_DOUBTED.get() or not all(map(self.trusts, texts))):
+            yield
+
+    @contextmanager
+    def having(self, functions: Mapping[str, str]) -> Iterator[None]:
+        """Until the end these are the functions that users defined."""
+        before, self.functions = self.functions, functions
+        try:
+            yield
+        finally:
+            self.functions = before
 
     def resolve(self, sql: str, given: Mapping[str, JavaObject] | None = None) -> DataFrame:
         """The query over the tables, and over plans that have names for the moment."""
@@ -119,18 +138,15 @@ class Catalog:
 
     @contextmanager
     def assuming(self) -> Iterator[Assume]:
-        """A way to make names known until the end."""
+        """A way to make names known until the end; one that is known means something else."""
         names: list[str] = []
 
         def assume(name: str, schema: StructType) -> None:
             names.append(name)
             self.leaves.add(name, _nullable(schema))
 
-        try:
+        with self.leaves.unchanged(names):
             yield assume
-        finally:
-            for name in names:
-                self.leaves.remove(name)
 
 
 def _nullable(schema: StructType) -> StructType:

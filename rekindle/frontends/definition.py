@@ -36,6 +36,11 @@ class Definition(ABC):
         return ()
 
     @property
+    def functions(self) -> tuple[str, ...]:
+        """The functions of the database that it uses, also through others."""
+        return ()
+
+    @property
     def is_text(self) -> bool:
         """Can its term be read again, by any version, from the texts that it consists of?"""
         return True

@@ -27,6 +27,7 @@ from rekindle.runtime.factored_maintenance import FactoredMaintenance
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.places import database_place
+from rekindle.runtime.redefining import Redefining
 from rekindle.runtime.restoring import Restoring
 from rekindle.runtime.session import session_for
 from rekindle.runtime.sessions import Sessions
@@ -91,6 +92,7 @@ class Connection:
             self.feeding = FactoredMaintenance(plans, store, self.definitions.rounding)
             self.engine.feeding = self.feeding
             self.creating = Creating(self.engine, self.definitions, self.feeding)
+            self.redefining = Redefining(self.engine, self.definitions)
             self.restoring = Restoring(self.engine, self.definitions, self.feeding)
             self.engine.refresh = self.restoring.refresh
             self.contents = Contents(self.catalyst, self.frames, self.leaves, store)
@@ -111,6 +113,11 @@ class Connection:
     def restore(self) -> None:
         """Make the tables and views of the state known to queries and followed by steps."""
         self.restoring.restore(self.know)
+        self.know_functions()
+
+    def know_functions(self) -> None:
+        """Let comprehensions use the functions of the state."""
+        self.definitions.catalog.functions = self.engine.state.functions
 
     def know(self, entry: Entry) -> None:
         """Let queries read a table or view."""
@@ -177,6 +184,7 @@ class Connection:
     def _follow(self) -> None:
         state = self.engine.log.follow(self.engine.state)
         before, self.engine.state = self.engine.state, state
+        self.know_functions()
         if state.entries != before.entries or state.nodes is not before.nodes:
             for name in before.entries:
                 self.forget(name)

@@ -207,6 +207,32 @@ class Database:
         """
         return self._ddl.datalog(program, iterations)
 
+    def define(self, name: str, definition: str) -> None:
+        """Name a function for comprehensions, such as `"(m, n) -> n.gen = m.gen"`.
+
+        It is used as `name(a, b)`, in conditions and in what is yielded, on rows, scalars or
+        collections. Its body may use tables, aggregates, comprehensions and other functions.
+        """
+        self._ddl.define(name, definition)
+
+    def redefine(self, name: str, definition: str) -> None:
+        """Give a function another definition.
+
+        The views that use it, also through other functions and views, follow in the same epoch, by
+        what differs: their changes are the rows on which the two definitions disagree. If the new
+        definition does not fit one of them, or fails on a row, nothing changes.
+        """
+        self._ddl.redefine(name, definition)
+
+    def drop_function(self, name: str) -> None:
+        """Drop a function that no view and no other function uses."""
+        self._ddl.drop_function(name)
+
+    @property
+    def functions(self) -> dict[str, str]:
+        """The functions that were defined for comprehensions, by their names."""
+        return dict(self._connection.refreshed().state.functions)
+
     def drop_table(self, name: str) -> None:
         """Drop a table that no view reads."""
         self._ddl.drop(name, TableEntry)

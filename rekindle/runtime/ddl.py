@@ -226,6 +226,28 @@ class DataDefinition:
             self.connection.know(entry)
         return [entry.name for entry in found]
 
+    # ---- functions -------------------------------------------------------------------------
+
+    @in_turn
+    def define(self, name: str, definition: str) -> None:
+        """Make a function known to comprehensions."""
+        self.connection.check_writable()
+        self.connection.redefining.define(name, definition)
+
+    @in_turn
+    def redefine(self, name: str, definition: str) -> None:
+        """Give a function another definition; the views that use it follow in the same epoch."""
+        connection = self.connection
+        connection.check_writable()
+        for entry in connection.redefining.redefine(name, definition):
+            connection.know_again(entry)
+
+    @in_turn
+    def drop_function(self, name: str) -> None:
+        """Forget a function that nothing uses."""
+        self.connection.check_writable()
+        self.connection.redefining.drop(name)
+
     # ---- dropping --------------------------------------------------------------------------
 
     @in_turn

@@ -42,7 +42,7 @@ from rekindle.incremental.policies.higher_order import follow_deltas
 from rekindle.incremental.policies.joins import Refusal, recognise_rows
 from rekindle.incremental.policies.narrow_views import follow_narrow_views
 from rekindle.runtime.front_ends import front_end_of
-from rekindle.runtime.state import ViewEntry
+from rekindle.runtime.state import ViewEntry, own_identity
 from rekindle.runtime.stored import sound_definition
 from rekindle.runtime.trust import Trust
 from rekindle.runtime.view_definition import ViewDefinition
@@ -64,6 +64,7 @@ class Definitions:
         self._catalyst = catalyst
         self._trust = trust
         self.catalog = Catalog(catalyst, leaves, self._stored_plans)
+        self.catalog.trusts = trust.covers
 
     # ---- new entries -----------------------------------------------------------------------
 
@@ -91,7 +92,7 @@ class Definitions:
         return ViewEntry(
             name=defined.name,
             schema=defined.schema,
-            node="",
+            node=own_identity() if defined.definition.functions and not defined.level else "",
             definition=cast(ViewDefinition, defined.definition),
             term=text,
             scalars=tuple(dump(self._catalyst, value) for value in objects),
@@ -150,7 +151,7 @@ class Definitions:
 
     def _defined_again(self, entry: ViewEntry) -> Defined:
         front_end = front_end_of(entry.definition)
-        with self._on_behalf_of(entry):
+        with self.on_behalf_of(entry):
             return front_end.define_again(entry.name, entry.definition, self.catalog)
 
     def defined_anew(self, entry: ViewEntry) -> tuple[ViewEntry, Term]:
@@ -161,7 +162,7 @@ class Definitions:
         return replace(fresh, spark=self.spark_version), term
 
     @contextmanager
-    def _on_behalf_of(self, entry: ViewEntry) -> Iterator[None]:
+    def on_behalf_of(self, entry: ViewEntry) -> Iterator[None]:
         """What is read until the end stands in a stored entry, and is doubted unless trusted."""
         doubted = not self._trust.covers_all(entry.definition.queries)
         with self._catalyst.under(entry.settings), self.catalog.doubting(doubted):
@@ -285,7 +286,7 @@ class Definitions:
     def recomputation(self, entry: ViewEntry, contents: ContentsOf) -> DataFrame:
         """The view's definition over the tables' contents, for Spark to run from scratch."""
         front_end = front_end_of(entry.definition)
-        with self._on_behalf_of(entry):
+        with self.on_behalf_of(entry):
             return front_end.recompute(entry.name, entry.definition, self.catalog, contents)
 
     def without_ties(self, entry: ViewEntry, recomputation: DataFrame) -> DataFrame | None:

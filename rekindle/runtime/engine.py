@@ -46,9 +46,10 @@ from rekindle.runtime.left_out import Stale, Untrusted, needed_by
 from rekindle.runtime.log import CommitLog
 from rekindle.runtime.offsets import OffsetChange, Offsets, with_changes
 from rekindle.runtime.products import split
+from rekindle.runtime.redefinition import Redefined, Redefinition
 from rekindle.runtime.rolling import roll
 from rekindle.runtime.snapshots import Snapshots
-from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
+from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry, own_identity
 from rekindle.runtime.stepping import Stepping, TableChange
 from rekindle.runtime.trust import remember, remember_plans
 from rekindle.runtime.view_settings import ViewSettings
@@ -152,7 +153,8 @@ class Engine:
     def derived(self, entry: ViewEntry, term: Term) -> tuple[Circuit, View]:
         """The circuit with the nodes that a stored view's term has today."""
         circuit = self.circuit.copy()
-        return circuit, circuit.view(entry.name, derive(term), entry.schema, entry.node)
+        stream = derive(term)
+        return circuit, circuit.view(entry.name, stream, entry.schema, entry.node, entry.own)
 
     def restore_view(self, entry: ViewEntry, circuit: Circuit) -> None:
         """Let a view of the loaded state be followed by its nodes in a circuit.
@@ -223,7 +225,7 @@ class Engine:
         views = {}
         for entry, term in definitions:
             self._check_sources(entry.part_of or entry.name, term)
-            view = circuit.view(entry.name, derive(term), entry.schema)
+            view = circuit.view(entry.name, derive(term), entry.schema, own=entry.own)
             if incremental is Incremental.REQUIRED:
                 _require_incremental(entry.name, circuit, view)
             views[entry.name] = view.id
@@ -292,7 +294,7 @@ class Engine:
                 hint=f"DROP VIEW {entry.name} and create it again",
             )
         circuit = self.circuit.copy()
-        view = circuit.view(entry.name, derive(term), entry.schema)
+        view = circuit.view(entry.name, derive(term), entry.schema, own=entry.own)
         self._follow_settings(circuit, {**self.state.entries, entry.name: entry})
         fresh = frozenset(circuit.nodes) - frozenset(self.circuit.nodes)
         before = self.state
@@ -339,7 +341,7 @@ class Engine:
         """The state with the plans of a circuit, and those of views that are left out of it."""
         nodes: dict[str, StoredNode] = {}
         for key, node in circuit.nodes.items():
-            kept = state.nodes.get(key) if key in self.circuit.nodes else None
+            kept = state.nodes.get(key) if self.circuit.nodes.get(key) is node else None
             if is_stored(node):
                 nodes[key] = kept or stored(node, self._dump)
         left_out = [state.entries[n].node for n in self._left_out if n in state.entries]
@@ -390,6 +392,91 @@ class Engine:
                     hint=f"write the query of '{source}' in its place",
                 )
 
+    def define_functions(self, functions: Mapping[str, str]) -> None:
+        """Commit other functions, where no view follows them."""
+        with self._attempt(self.state.epoch + 1):
+            self._commit(replace(self.state, functions=functions))
+
+    def redefine(
+        self,
+        functions: Mapping[str, str],
+        definitions: Sequence[tuple[ViewEntry, Term]],
+        standing: Sequence[ViewEntry] = (),
+        dropped: Iterable[str] = (),
+    ) -> None:
+        """Commit other functions and, in the same epoch, views that follow by the difference.
+
+        A view of `definitions` is there already, or is a new part of one; those that no longer
+        have a meaning are `dropped`. Views that only read others go on as if these had been changed
+        by a transaction.
+        """
+        before, started = self.state, time.perf_counter()
+        epoch = before.epoch + 1
+        given = {entry.name: (entry, term) for entry, term in definitions}
+        away = set(dropped)
+        entries = {name: known for name, known in before.entries.items() if name not in away}
+        entries |= {entry.name: replace(entry, reads=sources(term)) for entry, term in definitions}
+        entries |= {entry.name: entry for entry in standing}
+        after = replace(before, entries=entries, functions=functions)
+        circuit = self._rederived(after, given)
+        entries |= {name: replace(entries[name], node=circuit.names[name]) for name in given}
+        gone = set(self.circuit.nodes) - set(circuit.nodes)
+        self._follow_settings(circuit, entries)
+        changed = [Redefined(circuit.names[name], self._former(entries[name])) for name in given]
+        with self._attempt(epoch):
+            context = StepContext(circuit, before.traces, self.store, epoch)
+            moving = Redefinition(
+                self.plans, self.frames, self._filling, self._places_inline, context, self.circuit
+            )
+            moved = moving.run(changed)
+            history = {key: past for key, past in before.history.items() if key not in gone}
+            for each in changed:
+                if each.former is not None and each.former != each.key:
+                    history[each.key] = before.history.get(each.former, History())
+            for key, run in moved.changes.items():
+                history[key] = history.get(key, History()).plus(Change(epoch, run))
+            after = replace(
+                after,
+                entries=entries,
+                traces={key: trace for key, trace in moved.traces.items() if key not in gone},
+                history={key: past for key, past in history.items() if past},
+            )
+            self.store.flush(after.paths - before.paths)
+            remember([*(entry for entry, _ in definitions), *standing])
+            self._commit(after, moved.passing - after.paths, circuit)
+        self._let_go(gone)
+        self.circuit = circuit
+        for entry, term in definitions:
+            self.terms.define(entry.name, term)
+        for name in away - set(given):
+            self.terms.remove(name)
+        self._remember(StepResult(nodes=moved.nodes), started)
+
+    def _former(self, entry: Entry) -> str | None:
+        """The node whose contents and history a view goes on from, if it has the same columns."""
+        before = self.state.entries.get(entry.name)
+        is_same = before is not None and before.schema.types == entry.schema.types
+        return before.node if before is not None and is_same else None
+
+    def _rederived(self, after: State, given: Mapping[str, tuple[ViewEntry, Term]]) -> Circuit:
+        """The circuit in which some views have other terms, and the others the nodes they have."""
+        circuit = Circuit()
+        for known in after.in_order:
+            if isinstance(known, TableEntry):
+                if not known.stands:
+                    circuit.table(table_node(known))
+            elif known.name in given:
+                entry, term = given[known.name]
+                circuit.view(entry.name, derive(term), entry.schema, own=entry.own)
+            elif known.name in self.terms:
+                circuit.adopt(known.name, self.circuit.reachable(known.node))
+        circuit.prune()
+        own = {entry.own for entry, _ in given.values()}
+        for key in circuit.nodes:
+            if key in self.circuit.nodes and key not in own:
+                circuit.nodes[key] = self.circuit.nodes[key]
+        return circuit
+
     def add_columns(
         self, old: TableEntry, entry: TableEntry, owner: TableEntry | None = None
     ) -> None:
@@ -408,7 +495,9 @@ class Engine:
                 if not known.stands:
                     circuit.table(table_node(entry if known.name == old.name else known))
             elif known.name in affected:
-                circuit.view(known.name, derive(self.terms[known.name]), known.schema)
+                assert isinstance(known, ViewEntry)
+                own = own_identity() if known.own else ""
+                circuit.view(known.name, derive(self.terms[known.name]), known.schema, own=own)
             elif known.name in self.terms:
                 circuit.adopt(known.name, self.circuit.reachable(known.node))
         self._follow_settings(circuit, self.state.entries)

@@ -415,6 +415,7 @@ def _record(before: State, after: State) -> dict[str, Any]:
         "horizon": after.horizon,
         "retain": after.retain,
         **_offsets_record(before, after),
+        **_functions_record(before, after),
         **_nodes_record(before, after),
     }
 
@@ -423,6 +424,15 @@ def _offsets_record(before: State, after: State) -> dict[str, Any]:
     """The sources that were read on, where some were."""
     moved = {k: o.to_json() for k, o in after.offsets.items() if before.offsets.get(k) != o}
     return {"offsets": moved} if moved else {}
+
+
+def _functions_record(before: State, after: State) -> dict[str, Any]:
+    """The functions that were defined, redefined or dropped, where some were."""
+    if after.functions == before.functions:
+        return {}
+    changed = {k: text for k, text in after.functions.items() if before.functions.get(k) != text}
+    dropped = [name for name in before.functions if name not in after.functions]
+    return {"functions": changed, "dropped_functions": dropped}
 
 
 def _nodes_record(before: State, after: State) -> dict[str, Any]:
@@ -490,6 +500,11 @@ def _apply(state: State, record: Mapping[str, Any]) -> State:
         nodes |= {key: StoredNode.from_json(data) for key, data in record["nodes"].items()}
     moved = record.get("offsets", {})
     offsets = {**state.offsets, **{k: Offset.from_json(data) for k, data in moved.items()}}
+    functions = state.functions
+    if "functions" in record:
+        away = set(record.get("dropped_functions", ()))
+        kept = {name: text for name, text in functions.items() if name not in away}
+        functions = {**kept, **record["functions"]}
     after = replace(
         state,
         epoch=record["epoch"],
@@ -499,6 +514,7 @@ def _apply(state: State, record: Mapping[str, Any]) -> State:
         nodes=nodes,
         times=times,
         offsets=offsets,
+        functions=functions,
         retain=record.get("retain"),
     )
     return after.after(record["horizon"]) if record["horizon"] > state.horizon else after

@@ -30,11 +30,14 @@ from rekindle.runtime.lengths import declared_type
 from rekindle.runtime.state import State, TableEntry, ViewEntry
 from rekindle.runtime.statements import (
     AlterDatabase,
+    CreateFunction,
     CreateView,
     Drop,
+    DropFunction,
     Program,
     Refresh,
     ShowCreate,
+    ShowFunctions,
     Vacuum,
     one_statement,
     read_statement,
@@ -89,6 +92,17 @@ class SqlFace:
                 return self._create_view(create)
             case Drop() as drop:
                 return self._drop(drop)
+            case CreateFunction() as function:
+                return self._create_function(function)
+            case DropFunction() as drop:
+                if not (drop.lenient and drop.name.lower() not in self._functions):
+                    self._database.drop_function(drop.name)
+                return self._epoch()
+            case ShowFunctions():
+                known = self._state().functions
+                columns = {"function": list(known), "definition": list(known.values())}
+                rows = pa.table({k: pa.array(v, pa.string()) for k, v in columns.items()})
+                return self._database.spark.createDataFrame(rows)
             case Program() as program:
                 self._database.datalog(program.text)
                 return self._epoch()
@@ -160,6 +174,18 @@ class SqlFace:
             representation=create.options.get("representation", LISTING),
             comment=create.comment,
         )
+        return self._epoch()
+
+    @property
+    def _functions(self) -> set[str]:
+        return {name.lower() for name in self._state().functions}
+
+    def _create_function(self, create: CreateFunction) -> DataFrame:
+        exists = create.name.lower() in self._functions
+        if create.replace and exists:
+            self._database.redefine(create.name, create.definition)
+        elif not (create.lenient and exists):
+            self._database.define(create.name, create.definition)
         return self._epoch()
 
     def _drop(self, drop: Drop) -> DataFrame:

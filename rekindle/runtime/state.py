@@ -8,6 +8,7 @@ files. A transaction makes the next state; the commit log (`log.py`) makes it du
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -102,6 +103,13 @@ class ViewEntry:
     say."""
     stale: int | None = None
     """The last epoch that it was followed to, if tables that it reads have changed since."""
+    since: int | None = None
+    """The epoch of its first row, if that is later than the view: a redefinition made it."""
+
+    @property
+    def own(self) -> str:
+        """The identity of its node, if it keeps it when functions that it uses are redefined."""
+        return self.node if self.definition.functions else ""
 
     @property
     def stands(self) -> bool:
@@ -110,6 +118,11 @@ class ViewEntry:
 
 
 Entry = TableEntry | ViewEntry
+
+
+def own_identity() -> str:
+    """An identity of a view's node that does not follow from its definition."""
+    return f"view-{secrets.token_hex(8)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +140,8 @@ class State:
     times: Times = field(default_factory=Times)
     offsets: Offsets = field(default_factory=dict)
     """How far each source of changes has been read."""
+    functions: Mapping[str, str] = field(default_factory=dict)
+    """The functions that users defined for comprehensions, as they wrote them, by their names."""
     retain: int | None = None
     """For how many epochs changes are kept, by connections that do not say so; None for all."""
 
@@ -160,6 +175,13 @@ class State:
     def _folded(self) -> dict[str, str]:
         return {name.lower(): name for name in self.entries}
 
+    def function(self, name: str) -> str:
+        """The name of a function as it was given; names differ in more than case."""
+        folded = {each.lower(): each for each in self.functions}
+        if not isinstance(name, str) or name.lower() not in folded:
+            raise unknown_name("function", name, self.functions)
+        return folded[name.lower()]
+
     def changes(self, name: str, since: int) -> Changes:
         """The retained changes of a table or view after the epoch `since`."""
         entry = self.entry(name)
@@ -188,6 +210,11 @@ class State:
             raise HistoryError(
                 f"{word} '{entry.name}' did not exist at epoch {epoch}",
                 detail=f"it was created at epoch {entry.created}",
+            )
+        if isinstance(entry, ViewEntry) and entry.since is not None and epoch < entry.since:
+            raise HistoryError(
+                f"view '{entry.part_of or entry.name}' cannot be read as of epoch {epoch}",
+                detail=f"what keeps it was derived anew by a redefinition at epoch {entry.since}",
             )
         return self.changes(name, epoch)
 
@@ -319,6 +346,7 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
                 **({"said": dict(entry.said)} if entry.said else {}),
                 **({} if entry.reads is None else {"reads": _reads_to_json(entry.reads)}),
                 **({} if entry.stale is None else {"stale": entry.stale}),
+                **({} if entry.since is None else {"since": entry.since}),
             }
 
 
@@ -379,4 +407,5 @@ def entry_from_json(data: Mapping[str, Any]) -> Entry:
         said=options_said(said) if early else said,
         reads=_reads_from_json(data.get("reads")),
         stale=data.get("stale"),
+        since=data.get("since"),
     )

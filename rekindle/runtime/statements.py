@@ -40,6 +40,17 @@ _RETAIN = re.compile(
     r"\s*retain\s*=\s*(?P<mark>'?)(?P<epochs>\d{1,18}|all)(?P=mark)\s*$", re.IGNORECASE
 )
 _VACUUM = re.compile(r"\s*VACUUM\s*$", re.IGNORECASE)
+_CREATE_FUNCTION = re.compile(
+    rf"""\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?FUNCTION\s+
+        (?P<lenient>IF\s+NOT\s+EXISTS\s+)?(?P<name>[A-Za-z_]\w*)\s*
+        (?P<parameters>\(\s*(?:(?:\w+|{QUOTED})\s*,\s*)*(?:\w+|{QUOTED})?\s*\))\s*
+        (?P<word>RETURN)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_DROP_FUNCTION = re.compile(
+    r"\s*DROP\s+FUNCTION\s+(?P<lenient>IF\s+EXISTS\s+)?(?P<name>[A-Za-z_]\w*)\s*$", re.IGNORECASE
+)
+_SHOW_FUNCTIONS = re.compile(r"\s*SHOW\s+(?:USER\s+)?FUNCTIONS\s*$", re.IGNORECASE)
 _DATALOG = re.compile(r"\s*DATALOG\s", re.IGNORECASE)
 _OPTION = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*'([^']*)'\s*$")
 _COMMENT = re.compile(r"\s*(--[^\n]*(\n|$)|/\*.*?\*/)", re.DOTALL)
@@ -100,6 +111,32 @@ class Vacuum:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateFunction:
+    """CREATE [OR REPLACE] FUNCTION [IF NOT EXISTS] name(m, n) RETURN body, for comprehensions.
+
+    The definition is `(m, n) -> body`.
+    """
+
+    name: str
+    definition: str
+    replace: bool
+    lenient: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropFunction:
+    """DROP FUNCTION [IF EXISTS] name."""
+
+    name: str
+    lenient: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShowFunctions:
+    """SHOW [USER] FUNCTIONS: those that were defined for comprehensions."""
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """DATALOG rules: the rest of the statement is a Datalog program."""
 
@@ -122,7 +159,18 @@ def one_statement(text: object) -> str:
     return text.rstrip().rstrip(";")
 
 
-Statement: TypeAlias = CreateView | Drop | Program | Refresh | ShowCreate | AlterDatabase | Vacuum
+Statement: TypeAlias = (
+    CreateView
+    | CreateFunction
+    | Drop
+    | DropFunction
+    | Program
+    | Refresh
+    | ShowCreate
+    | ShowFunctions
+    | AlterDatabase
+    | Vacuum
+)
 
 
 def read_statement(text: str) -> Statement | None:
@@ -150,6 +198,18 @@ def read_statement(text: str) -> Statement | None:
             "[COMMENT 'text'] [OPTIONS (name = 'value', ...)] AS query, or ALTER MATERIALIZED "
             "VIEW name [OPTIONS (...)] AS query",
         )
+    if made := _CREATE_FUNCTION.match(body):
+        arrow = made["parameters"] + " -> "
+        return CreateFunction(
+            name=made["name"],
+            definition=arrow + text[made.end() :].strip(),
+            replace=made["replace"] is not None,
+            lenient=made["lenient"] is not None,
+        )
+    if gone := _DROP_FUNCTION.match(body):
+        return DropFunction(gone["name"], gone["lenient"] is not None)
+    if _SHOW_FUNCTIONS.match(body):
+        return ShowFunctions()
     if shown := _SHOW_CREATE.match(body):
         return ShowCreate(unquoted(shown["name"]))
     if refreshed := _REFRESH.match(body):

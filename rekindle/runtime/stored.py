@@ -173,6 +173,7 @@ _known_later: Mapping[str, Shape] = {
     "said": map_of(text),
     "reads": map_of(_schema),
     "stale": _count,
+    "since": _count,
 }
 _kept: Mapping[str, Shape] = {
     **_common,
@@ -210,6 +211,8 @@ _record = open_record(
         "times": record(recent=list_of(row_of(_count, whole())), older=optional(_trace)),
         "retain": optional(whole(1)),
         "offsets": map_of(row_of(optional(text), _count)),
+        "functions": map_of(text),
+        "dropped_functions": list_of(text),
     },
     format=whole(1),
     epoch=_count,

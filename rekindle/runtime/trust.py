@@ -29,6 +29,11 @@ def remember(entries: Iterable[ViewEntry]) -> None:
         _MADE.update(map(_hash, (*entry.scalars, *definition.queries, *definition.plans)))
 
 
+def remember_text(text: str) -> None:
+    """A text that this process has written."""
+    _MADE.add(_hash(text))
+
+
 def remember_plans(state: State, before: Mapping[str, StoredNode]) -> None:
     """The same of the plans that a state has and had not `before`, of views made here.
 

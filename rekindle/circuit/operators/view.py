@@ -34,6 +34,12 @@ class View(Formed, Stateful, Indexed):
     def schema(self) -> Schema:
         return self.form.schema
 
+    def called(self, identity: str) -> View:
+        """The view under an identity of its own, whatever its form."""
+        view = View(self.name, self.form)
+        vars(view)["id"] = identity
+        return view
+
     def provides(self, keys: tuple[Scalar, ...] | None) -> bool:
         return keys is None
 

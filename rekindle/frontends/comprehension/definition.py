@@ -23,6 +23,8 @@ class ComprehensionDefinition(Definition):
 
     written: str
     summands: tuple[tuple[int, str], ...] = ()
+    functions: tuple[str, ...] = ()
+    """The named functions that it uses, also through others."""
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -32,15 +34,25 @@ class ComprehensionDefinition(Definition):
         return view.created_as(self.written)
 
     def to_json(self) -> dict[str, Any]:
-        return {"written": self.written, "summands": [list(each) for each in self.summands]}
+        return {
+            "written": self.written,
+            "summands": [list(each) for each in self.summands],
+            **({"functions": list(self.functions)} if self.functions else {}),
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(data["written"], tuple((count, query) for count, query in data["summands"]))
+        summands = tuple((count, query) for count, query in data["summands"])
+        return cls(data["written"], summands, tuple(data.get("functions", ())))
 
     @staticmethod
     def check(value: Any, place: str) -> None:
         _SHAPE(value, place)
 
 
-_SHAPE = record(kind=text, written=text, summands=list_of(row_of(whole(-(2**31), 2**31), text)))
+_SHAPE = record(
+    {"functions": list_of(text)},
+    kind=text,
+    written=text,
+    summands=list_of(row_of(whole(-(2**31), 2**31), text)),
+)

@@ -7,13 +7,15 @@ does not fit is an error at its place in the text.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from rekindle.errors import RekindleError
+from rekindle.errors import RekindleError, did_you_mean
+from rekindle.frontends.comprehension.applying import all_depending, depending, guarded, inside
 from rekindle.frontends.comprehension.collections import Collections
+from rekindle.frontends.comprehension.functions import Function, calls
 from rekindle.frontends.comprehension.syntax import (
     Call,
     Collect,
@@ -96,6 +98,10 @@ class Elaborator:
     """Elaborates one text."""
 
     collections: Collections
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    """The functions that the text may use, by their names in lower case."""
+    defined: Sequence[str] = ()
+    """The names of all that there are."""
     _scope: dict[str, Bound] = field(default_factory=dict)
     _used: set[str] = field(default_factory=set)
     _indices: Iterator[int] = field(default_factory=itertools.count)
@@ -103,11 +109,13 @@ class Elaborator:
 
     def whole(self, expression: Expression) -> Elaborated:
         """The term of a whole text, which is a collection, or a number computed from some."""
-        if isinstance(expression, Call | Quantified | Scalar):
+        if isinstance(expression, Call | Quantified | Scalar) and not self._is_collection(
+            expression
+        ):
             row = core.MakeRecord((("value", self.value(expression)),))
             return Elaborated(core.Singleton(row), frozenset(self._valued))
         term = self.collection(expression)
-        valued = {TOP} if _gives_values(expression) else set()
+        valued = {TOP} if self._gives_values(expression) else set()
         return Elaborated(term, frozenset(self._valued | valued))
 
     # ---- collections -----------------------------------------------------------------------
@@ -133,6 +141,9 @@ class Elaborator:
                 return core.Negate(self.collection(query))
             case Flatten(query):
                 return self._flattened(query)
+            case Call() if (function := self._function(expression)) is not None:
+                with self._applied(expression, function) as given:
+                    return guarded(self.collection(function.body), given)
             case Tuple() | Call() | Quantified() | Scalar():
                 raise place.error("this is no collection", "write for x in ... yield ...")
             case _:
@@ -230,6 +241,9 @@ class Elaborator:
                 return self._conditions(inner)
             case Quantified():
                 return [self._quantified(expression)]
+            case Call() if (function := self._function(expression)) is not None:
+                with self._applied(expression, function) as given:
+                    return all_depending(self._conditions(function.body), given)
             case Call(name, (argument,)) if name.lower() == "exists" and self._is_collection(
                 argument
             ):
@@ -301,7 +315,7 @@ class Elaborator:
 
     def _boxed(self, expression: Expression) -> KeyTerm:
         index = next(self._indices)
-        if _gives_values(expression):
+        if self._gives_values(expression):
             self._valued.add(index)
         return core.ToKey(index, self.collection(expression))
 
@@ -317,6 +331,10 @@ class Elaborator:
 
     def _call(self, call: Call) -> KeyTerm:
         name = call.name.lower()
+        function = self._function(call)
+        if function is not None:
+            with self._applied(call, function) as given:
+                return depending(self.value(function.body), given)
         if len(call.arguments) == 1 and self._is_collection(call.arguments[0]):
             return self._measured(name, call.arguments[0], call.place)
         pieces: list[str | Expression] = [call.name, "("]
@@ -324,7 +342,8 @@ class Elaborator:
             pieces += [", "] if i else []
             inner = argument.pieces if isinstance(argument, Scalar) else (argument,)
             pieces += inner
-        return self._scalar((*pieces, ")"), call.place)
+        with self._naming_unknown([call]):
+            return self._scalar((*pieces, ")"), call.place)
 
     def _measured(self, name: str, argument: Expression, place: Place) -> KeyTerm:
         """The scalar that an aggregate gives for a collection."""
@@ -360,6 +379,9 @@ class Elaborator:
         arguments: list[KeyTerm] = []
 
         def hole(term: KeyTerm) -> str:
+            if isinstance(term, core.Apply) and not term.arguments:
+                # A constant stays one: Spark asks for that in some places.
+                return f"({term.function.text})"
             if term not in arguments:
                 arguments.append(term)
             return f"{{{arguments.index(term)}}}"
@@ -374,15 +396,16 @@ class Elaborator:
                     return hole(self._flat(self._value_at(piece), piece.place))
                 case Group(inner):
                     return f"({text(inner)})"
-                case Scalar(inside):
-                    return "".join(map(text, inside))
-                case Call(name, given) if not (len(given) == 1 and self._is_collection(given[0])):
+                case Scalar(parts):
+                    return "".join(map(text, parts))
+                case Call(name, given) if self._is_sparks(piece):
                     return f"{name}({', '.join(map(text, given))})"
                 case _:
                     return hole(self._flat(self.value(piece), piece.place))
 
         template = "".join(map(text, pieces))
-        with _at(place):
+        called = (each for piece in pieces if not isinstance(piece, str) for each in calls(piece))
+        with _at(place), self._naming_unknown(called):
             type_ = self.collections.scalar_type(template, [each.type for each in arguments])
         if template == "{0}":
             return arguments[0]
@@ -397,6 +420,69 @@ class Elaborator:
             ring = term.ring if isinstance(term, core.ToKey) else core.FromKey(term)
             return core.Measure("array", ring, ScalarType(_array_type(term.type.ring)))
         return term
+
+    def _is_sparks(self, call: Call) -> bool:
+        """Is it a call of a function of Spark, of scalars?"""
+        given = call.arguments
+        if self._function(call) is not None:
+            return False
+        return not (len(given) == 1 and self._is_collection(given[0]))
+
+    @contextmanager
+    def _naming_unknown(self, found: Iterable[Call]) -> Iterator[None]:
+        """Errors of Spark about a function that there is not say which names there are."""
+        try:
+            yield
+        except RekindleError as error:
+            said = f"{error.message} {error.detail}".lower()
+            for call in found:
+                is_ours = call.name.lower() in self.functions
+                if is_ours or "routine" not in said or call.name.lower() not in said:
+                    continue
+                raise call.place.error(
+                    f"there is no function '{call.name}'",
+                    did_you_mean(call.name, self.defined) or "db.define makes one",
+                ) from error
+            raise
+
+    # ---- functions that users defined ------------------------------------------------------
+
+    def _function(self, call: Call) -> Function | None:
+        return self.functions.get(call.name.lower())
+
+    @contextmanager
+    def _applied(self, call: Call, function: Function) -> Iterator[list[Bound]]:
+        """Until the end the names are the parameters of a function, bound to what it is given."""
+        wanted, given = len(function.parameters), len(call.arguments)
+        if wanted != given:
+            raise call.place.error(
+                f"'{function.name}' takes {wanted} arguments, and here are {given}",
+                f"it is defined as {function.head}",
+            )
+        bound = [self._anything(argument) for argument in call.arguments]
+        before = self._scope
+        names = [parameter.lower() for parameter in function.parameters]
+        self._scope = dict(zip(names, bound, strict=True))
+        try:
+            with inside(function, call.place):
+                yield bound
+        finally:
+            self._scope = before
+
+    def _gives_values(self, expression: Expression) -> bool:
+        """Does a collection have values (`k => v`) rather than copies of its elements?"""
+        match expression:
+            case For(_, _, value):
+                return value is not None
+            case Group(inner) | Negate(inner):
+                return self._gives_values(inner)
+            case Let(_, _, body) | Collect(_, body):
+                return self._gives_values(body)
+            case Union(parts):
+                return any(map(self._gives_values, parts))
+            case Call() if (function := self._function(expression)) is not None:
+                return self._gives_values(function.body)
+        return False
 
     # ---- names -----------------------------------------------------------------------------
 
@@ -429,8 +515,16 @@ class Elaborator:
                 return True
             case Group(inner):
                 return self._is_collection(inner)
+            case Let(variable, bound, Call() as body):
+                with self._bound({variable: self._anything(bound)}):
+                    return self._is_collection(body)
             case Let(_, _, body):
-                return not isinstance(body, Call | Quantified | Scalar | Tuple)
+                return not isinstance(body, Quantified | Scalar | Tuple)
+            case Call() if (function := self._function(expression)) is not None:
+                if not isinstance(function.body, Path | Call | Group | Let):
+                    return self._is_collection(function.body)
+                with self._applied(expression, function):
+                    return self._is_collection(function.body)
             case Path(names):
                 if names[0].lower() in self._scope:
                     type_ = self._path(expression).type
@@ -460,20 +554,6 @@ class Elaborator:
 
 _BIGINT = ScalarType("bigint")
 _BOOLEAN = ScalarType("boolean")
-
-
-def _gives_values(expression: Expression) -> bool:
-    """Does a collection have values (`k => v`) rather than copies of its elements?"""
-    match expression:
-        case For(_, _, value):
-            return value is not None
-        case Group(inner) | Negate(inner):
-            return _gives_values(inner)
-        case Let(_, _, body) | Collect(_, body):
-            return _gives_values(body)
-        case Union(parts):
-            return any(map(_gives_values, parts))
-    return False
 
 
 def _counted(term: RingTerm) -> RingTerm:

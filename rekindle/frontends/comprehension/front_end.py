@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 
 from rekindle.calculus.terms import Negate, Term, UnionAll
 from rekindle.frontends.catalog import Catalog, ContentsOf
@@ -16,6 +17,7 @@ from rekindle.frontends.comprehension.assembling import nested_query
 from rekindle.frontends.comprehension.collections import Collections
 from rekindle.frontends.comprehension.definition import ComprehensionDefinition
 from rekindle.frontends.comprehension.elaborate import Elaborated, Elaborator
+from rekindle.frontends.comprehension.functions import Function, used
 from rekindle.frontends.comprehension.parse import parse
 from rekindle.frontends.comprehension.parts import Part, shred
 from rekindle.frontends.comprehension.scope import Known
@@ -47,38 +49,48 @@ class Comprehensions(FrontEnd[Comprehension, ComprehensionDefinition]):
     given_as: ClassVar[str] = "rekindle.comprehension(...)"
 
     def define(self, name: str, given: Comprehension, catalog: Catalog) -> Sequence[Defined]:
-        elaborated = elaborate(given.text, catalog)
+        functions = used(parse(given.text), catalog.functions)
+        with catalog.doubting_stored(each.text for each in functions.values()):
+            return [self._define(name, given, functions, catalog)]
+
+    def _define(
+        self,
+        name: str,
+        given: Comprehension,
+        functions: Mapping[str, Function],
+        catalog: Catalog,
+    ) -> Defined:
+        elaborated = elaborate(given.text, catalog, functions)
+        names = tuple(sorted(each.name for each in functions.values()))
+        whole = ComprehensionDefinition(given.text, (), names)
         shredded = shred(name, elaborated, _known(catalog))
         if not shredded.level.bags:
             (part,) = shredded.parts
-            return [_defined(name, given.text, part, catalog)]
+            return _defined(name, whole, part, catalog)
         parts = []
         with ExitStack() as stack:
             for part in shredded.parts:
-                made = _defined(part.name, given.text, part, catalog)
+                made = _defined(part.name, whole, part, catalog)
                 parts.append(made)
                 stack.enter_context(catalog.assumed({part.name: made.columns}))
             query = nested_query(shredded.level, catalog.leaves.schema)
-            columns = catalog.resolve(query).schema
-        definition = ComprehensionDefinition(given.text)
+            columns = _columns(catalog.resolve(query).schema, whole)
         settings = catalog.catalyst.settings()
         top = next(part for part in parts if part.name == shredded.level.view)
-        return [
-            Defined(
-                name,
-                definition,
-                top.term,
-                columns,
-                settings,
-                level=shredded.level,
-                parts=tuple(parts),
-            )
-        ]
+        return Defined(
+            name,
+            whole,
+            top.term,
+            columns,
+            settings,
+            level=shredded.level,
+            parts=tuple(parts),
+        )
 
     def define_again(
         self, name: str, definition: ComprehensionDefinition, catalog: Catalog
     ) -> Defined:
-        return _defined(name, definition.written, Part(name, definition.summands), catalog)
+        return _defined(name, definition, Part(name, definition.summands), catalog)
 
     def recompute(
         self,
@@ -99,9 +111,15 @@ class Comprehensions(FrontEnd[Comprehension, ComprehensionDefinition]):
         return sides[0] if not taken else sides[0].exceptAll(sides[1])
 
 
-def elaborate(text: str, catalog: Catalog) -> Elaborated:
-    """A comprehension as a term over what the database holds."""
-    return Elaborator(Collections(catalog)).whole(parse(text))
+def elaborate(
+    text: str, catalog: Catalog, functions: Mapping[str, Function] | None = None
+) -> Elaborated:
+    """A comprehension as a term over what the database holds, and over functions by their names."""
+    expression = parse(text)
+    if functions is None:
+        functions = used(expression, catalog.functions)
+    elaborator = Elaborator(Collections(catalog), functions, list(catalog.functions))
+    return elaborator.whole(expression)
 
 
 def _known(catalog: Catalog) -> dict[str, Known]:
@@ -112,15 +130,34 @@ def _known(catalog: Catalog) -> dict[str, Known]:
     }
 
 
-def _defined(name: str, written: str, part: Part, catalog: Catalog) -> Defined:
+def _defined(name: str, whole: ComprehensionDefinition, part: Part, catalog: Catalog) -> Defined:
     """A view of flat rows, the sum of its queries."""
-    definition = ComprehensionDefinition(written, part.queries)
+    definition = replace(whole, summands=part.queries)
     found = [define_query(name, definition, query, catalog) for _, query in part.queries]
-    if len(found) == 1 and part.queries[0][0] == 1:
-        return found[0]
     terms: list[Term] = []
     for (count, _), each in zip(part.queries, found, strict=True):
         terms += [each.term if count > 0 else Negate(each.term)] * abs(count)
-    columns = found[0].columns
+    columns = _columns(found[0].columns, whole)
     term = terms[0] if len(terms) == 1 else UnionAll(tuple(terms))
     return Defined(name, definition, term, columns, found[0].settings)
+
+
+def _columns(columns: T.StructType, definition: ComprehensionDefinition) -> T.StructType:
+    """The columns of a view; where functions may be given other bodies, all may be NULL."""
+    if not definition.functions:
+        return columns
+    found = _nullable(columns)
+    assert isinstance(found, T.StructType)
+    return found
+
+
+def _nullable(type_: T.DataType) -> T.DataType:
+    match type_:
+        case T.StructType():
+            fields = [T.StructField(f.name, _nullable(f.dataType), True) for f in type_.fields]
+            return T.StructType(fields)
+        case T.ArrayType():
+            return T.ArrayType(_nullable(type_.elementType), True)
+        case T.MapType():
+            return T.MapType(_nullable(type_.keyType), _nullable(type_.valueType), True)
+    return type_

@@ -6,6 +6,7 @@ Spark to read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TypeAlias
@@ -78,10 +79,14 @@ _Tree: TypeAlias = Tree[Token]
 _Part: TypeAlias = Token | _Tree
 
 
-def parse(text: str) -> Expression:
-    """The expression that a text says; raises `StatementError` at what cannot be read."""
+def parse(text: str, start: int = 0) -> Expression:
+    """The expression that a text says from `start` on; raises `StatementError` at what it cannot.
+
+    Places are those of the whole text.
+    """
+    blank = re.sub(r"[^\n]", " ", text[:start])
     try:
-        return _Reader(text).expression(_grammar().parse(text))
+        return _Reader(text).expression(_grammar().parse(blank + text[start:]))
     except UnexpectedInput as error:
         raise _unreadable(error, text) from None
     except RecursionError:

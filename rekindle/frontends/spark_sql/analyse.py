@@ -13,7 +13,7 @@ import logging
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -123,6 +123,25 @@ class Leaves:
             self._own = {rdd: known for rdd, known in self._own.items() if known != name}
             for rdd in [rdd for rdd, known in self._given.items() if known == name]:
                 del self._given[rdd]
+
+    @contextmanager
+    def unchanged(self, names: Sequence[str]) -> Iterator[None]:
+        """At the end names are what they were: known as before, or unknown.
+
+        More of them may be listed meanwhile.
+        """
+        frames, own, schemas = self._frames, self._own, dict(self._schemas)
+        try:
+            yield
+        finally:
+            for name in names:
+                if name not in frames:
+                    self.remove(name)
+            again = [name for name in names if name in frames]
+            with self._lock:
+                self._frames = {**self._frames, **{name: frames[name] for name in again}}
+                self._own = {n: to for n, to in self._own.items() if to not in again or n in own}
+                self._schemas.update({name: schemas[name] for name in again})
 
     def recognise(self, rdd_id: int, name: str) -> None:
         """Let another leaf, such as the contents given to a user, stand for the same name.
