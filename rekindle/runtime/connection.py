@@ -118,7 +118,7 @@ class Connection:
     def know(self, entry: Entry) -> None:
         """Let queries read a table or view."""
         if isinstance(entry, ViewEntry) and entry.level is not None:
-            know_nested(self.catalyst, self.leaves, entry, self.engine.state)
+            know_nested(self.leaves, entry, self.engine.state)
             return
         self.leaves.add(entry.name, _declared(entry))
         if isinstance(entry, TableEntry) and entry.key:

@@ -25,6 +25,10 @@ class ComprehensionDefinition(Definition):
     summands: tuple[tuple[int, str], ...] = ()
 
     @property
+    def is_of_part(self) -> bool:
+        return bool(self.summands)
+
+    @property
     def queries(self) -> tuple[str, ...]:
         return tuple(query for _, query in self.summands)
 
