@@ -34,8 +34,13 @@ _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 
 
-_EXCLUDED = ("org.apache.spark.sql.execution.planmerging.MergeSubplans",)
-"""Rules that are not wanted: subqueries merged into one plan lose what they share with others."""
+_EXCLUDED = (
+    # Subqueries merged into one plan lose what they share with others.
+    "org.apache.spark.sql.execution.planmerging.MergeSubplans",
+    # The size of a bag is kept for its sake, and rows of an empty bag come to nothing anyway.
+    "org.apache.spark.sql.catalyst.optimizer.InferFiltersFromGenerate",
+)
+"""Rules that are not wanted."""
 
 
 _AT_ONCE = 10

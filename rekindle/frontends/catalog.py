@@ -17,6 +17,7 @@ from pyspark.sql.types import StructField, StructType
 from rekindle.calculus.terms import Term
 from rekindle.catalyst.jvm import Catalyst, JavaObject
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolve
+from rekindle.frontends.spark_sql.nested_frames import with_leaves
 from rekindle.frontends.spark_sql.stored_queries import refuse_code
 from rekindle.frontends.spark_sql.translate import Translator
 from rekindle.names import is_hidden
@@ -123,7 +124,7 @@ class Catalog:
 
     def translate(self, frame: DataFrame, recursive: Iterable[str] = ()) -> Term:
         """The term of a DataFrame over leaves; `recursive` are those that a scope iterates."""
-        plan = optimise(self.catalyst, frame)
+        plan = optimise(self.catalyst, with_leaves(self.catalyst, self.leaves, frame))
         return self.translator.translate_query(plan, list(recursive)).term
 
     # ---- names that do not exist yet -------------------------------------------------------

@@ -46,6 +46,11 @@ class Definition(ABC):
         return True
 
     @property
+    def is_of_part(self) -> bool:
+        """Does it define one of the parts of a nested view, and not the view?"""
+        return False
+
+    @property
     def is_recursive(self) -> bool:
         """Is its recomputation a loop, and no query that Spark runs by itself?"""
         return False

@@ -29,7 +29,6 @@ from rekindle.errors import (
     UntrustedError,
 )
 from rekindle.frontends.catalog import Catalog, ContentsOf
-from rekindle.frontends.comprehension.definition import ComprehensionDefinition
 from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.front_end import without_ties
@@ -136,7 +135,7 @@ class Definitions:
 
     def _term_again(self, entry: ViewEntry) -> Term:
         """The term of a view of texts, under its policy."""
-        if entry.part_of is not None and not isinstance(entry.definition, ComprehensionDefinition):
+        if entry.part_of is not None and not entry.definition.is_of_part:
             _, parts = self.factorised(*self.read_again(replace(entry, name=entry.part_of)))
             return next(term for part, term in parts if part.name == entry.name)
         defined = self._defined_again(entry)

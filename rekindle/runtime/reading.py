@@ -23,7 +23,7 @@ from rekindle.runtime.factorised import Factorised, expanded
 from rekindle.runtime.instants import instant_of
 from rekindle.runtime.model_definition import ModelDefinition
 from rekindle.runtime.models import Model
-from rekindle.runtime.shredded import RowsOf, level_of, nested
+from rekindle.runtime.shredded import RowsOf, level_of, nested, standing_for
 from rekindle.runtime.state import State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
 from rekindle.spark.frames import of_table
@@ -66,7 +66,8 @@ class DataReader:
         entry, contents = state.entry(name), self.connection.contents
         level = level_of(entry)
         if level is not None:
-            return self._nested(level, lambda part: self.committed(state, part, epoch))
+            rows = self._nested(level, lambda part: self.committed(state, part, epoch))
+            return rows if epoch is not None else self._standing_for(entry.name, rows)
         if isinstance(entry, ViewEntry) and entry.factorisation is not None:
             return expanded(state, entry, contents, epoch)
         undone = None if epoch is None else state.undone(entry.name, epoch)
@@ -76,6 +77,9 @@ class DataReader:
     def _nested(self, level: Level, rows_of: RowsOf) -> DataFrame:
         """Nested rows over those of the parts."""
         return nested(self.connection.catalyst, self.connection.leaves, level, rows_of)
+
+    def _standing_for(self, name: str, rows: DataFrame) -> DataFrame:
+        return standing_for(self.connection.catalyst, name, rows)
 
     def shredded(self, name: str) -> dict[str, DataFrame]:
         """The flat collections of a nested table or view, by the paths that lead to them."""
@@ -100,7 +104,9 @@ class DataReader:
         level = level_of(entry)
         if level is not None:
             rows = self._nested(level, lambda part: self._seen(part, transaction))
-            return held.cut(rows, entry.schema) if isinstance(entry, TableEntry) else rows
+            if isinstance(entry, TableEntry):
+                rows = held.cut(rows, entry.schema)
+            return self._standing_for(entry.name, rows)
         if isinstance(entry, TableEntry):
             node = transaction.node(entry.name)
             pending, trace = transaction.pending(node), transaction.trace(node)

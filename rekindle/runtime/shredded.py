@@ -15,6 +15,7 @@ from rekindle.catalyst.jvm import Catalyst
 from rekindle.catalyst.types import struct_of
 from rekindle.frontends.comprehension.assembling import nested_query
 from rekindle.frontends.spark_sql.analyse import Leaves, parse, resolve
+from rekindle.frontends.spark_sql.nested_frames import marked_nested
 from rekindle.nested.levels import Level
 from rekindle.runtime.engine import table_node
 from rekindle.runtime.lengths import marked
@@ -32,16 +33,17 @@ def nested(catalyst: Catalyst, leaves: Leaves, level: Level, rows_of: RowsOf) ->
     return resolve(catalyst, query, scope)
 
 
-def know_nested(catalyst: Catalyst, leaves: Leaves, entry: Entry, state: State) -> None:
+def standing_for(catalyst: Catalyst, name: str, rows: DataFrame) -> DataFrame:
+    """Nested rows that a view definition recognises as those of the table or view."""
+    return catalyst.dataframe(marked_nested(catalyst, name, rows))
+
+
+def know_nested(leaves: Leaves, entry: Entry, state: State) -> None:
     """Let queries read a nested table or view, by what its parts are."""
     assert entry.level is not None
     for part in state.parts(entry.name):
         leaves.add(part.name, declared(part))
-    query = parse(catalyst, nested_query(entry.level, leaves.schema))
-    views = {each.view for _, each in entry.level.paths()}
-    frame = resolve(catalyst, query, {view: leaves.plans[view] for view in views})
-    plan = frame._jdf.queryExecution().analyzed()
-    leaves.derive(entry.name, struct_of(entry.schema), plan, entry.level)
+    leaves.add_nested(entry.name, struct_of(entry.schema), entry.level)
 
 
 def declared(entry: Entry) -> T.StructType:

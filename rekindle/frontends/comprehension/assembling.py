@@ -25,6 +25,11 @@ def nested_query(level: Level, schema_of: SchemaOf) -> str:
     return _Assembly(schema_of).top(level)
 
 
+def bags_query(level: Level, schema_of: SchemaOf) -> str:
+    """The query of the bags of a level, `bag`, by their labels."""
+    return f"SELECT {quoted(LABEL)}, bag FROM {_Assembly(schema_of).bags(level)}"
+
+
 @dataclass(slots=True)
 class _Assembly:
     schema_of: SchemaOf
@@ -39,7 +44,7 @@ class _Assembly:
         ]
         return f"SELECT {', '.join(shown)} FROM {quoted(level.view)} AS {alias} {' '.join(joins)}"
 
-    def _bags(self, level: Level) -> str:
+    def bags(self, level: Level) -> str:
         """The bags of a level by their labels."""
         alias = f"t{next(self._numbers)}"
         joins: list[str] = []
@@ -80,7 +85,7 @@ class _Assembly:
         if bag is not None:
             other = f"d{next(self._numbers)}"
             joins.append(
-                f"LEFT JOIN {self._bags(bag)} AS {other} ON {written} = {other}.{quoted(LABEL)}"
+                f"LEFT JOIN {self.bags(bag)} AS {other} ON {written} = {other}.{quoted(LABEL)}"
             )
             return f"CASE WHEN {written} IS NOT NULL THEN coalesce({other}.bag, array()) END"
         below = ".".join(path) + "."

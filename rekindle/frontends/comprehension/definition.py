@@ -27,6 +27,10 @@ class ComprehensionDefinition(Definition):
     """The named functions that it uses, also through others."""
 
     @property
+    def is_of_part(self) -> bool:
+        return bool(self.summands)
+
+    @property
     def queries(self) -> tuple[str, ...]:
         return tuple(query for _, query in self.summands)
 

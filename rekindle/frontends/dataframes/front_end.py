@@ -13,6 +13,8 @@ from rekindle.frontends.dataframes.definition import FrameDefinition
 from rekindle.frontends.dataframes.plans import filled, marked, stored_plans
 from rekindle.frontends.definition import Definition
 from rekindle.frontends.protocol import Defined, FrontEnd
+from rekindle.frontends.spark_sql.collecting_groups import collecting_groups
+from rekindle.frontends.spark_sql.front_end import defined_groups
 
 
 class DataFrames(FrontEnd[DataFrame, FrameDefinition]):
@@ -23,9 +25,17 @@ class DataFrames(FrontEnd[DataFrame, FrameDefinition]):
     given_as: ClassVar[str] = "a DataFrame built from db.table(...)"
 
     def define(self, name: str, given: DataFrame, catalog: Catalog) -> Sequence[Defined]:
-        term = catalog.translate(given)
         definition = frame_definition(name, given, catalog)
-        return [Defined(name, definition, term, given.schema, settings_of(given))]
+        analysed = given._jdf.queryExecution().analyzed()
+        groups = collecting_groups(catalog.catalyst, analysed)
+        if groups is None:
+            term = catalog.translate(given)
+            return [Defined(name, definition, term, given.schema, settings_of(given))]
+
+        def kept(part: str, frame: DataFrame) -> FrameDefinition:
+            return frame_definition(name, frame, catalog)
+
+        return [defined_groups(name, definition, groups, kept, catalog, settings_of(given))]
 
     def recompute(
         self, name: str, definition: FrameDefinition, catalog: Catalog, contents: ContentsOf

@@ -16,6 +16,7 @@ from rekindle.catalyst.stored_plans import plans_to_text, restored, storable
 from rekindle.errors import DefinitionError, UnsupportedError
 from rekindle.frontends.catalog import ContentsOf
 from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.frontends.spark_sql.nested_frames import nested_name
 
 MARK = "rekindle."
 
@@ -38,9 +39,10 @@ def marked(catalyst: Catalyst, leaves: Leaves, frame: DataFrame) -> JavaObject:
     alias = catalyst.module("org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias")
 
     def mark(node: JavaObject) -> JavaObject | None:
-        if simple_name(node) != "LogicalRDD":
+        name = nested_name(leaves, node)
+        if name is None and simple_name(node) != "LogicalRDD":
             return None
-        name = leaves.name_of(node)
+        name = name or leaves.name_of(node)
         if name is None:
             raise UnsupportedError(
                 "the view reads data that is not a table of this database",

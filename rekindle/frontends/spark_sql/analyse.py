@@ -91,12 +91,10 @@ class Leaves:
         self.levels: dict[str, Level] = {}
         """The flat collections of each table and view that is nested."""
 
-    def derive(self, name: str, schema: StructType, plan: JavaObject, level: Level) -> None:
-        """Make a nested table or view known, as a plan over the leaves of its parts."""
-        with self._lock:
-            self._schemas[name] = schema
-            self.levels[name] = level
-            self._frames = {**self._frames, name: plan}
+    def add_nested(self, name: str, schema: StructType, level: Level) -> None:
+        """Make a nested table or view known; what reads it is rewritten to read its parts."""
+        self.levels[name] = level
+        self.add(name, schema)
 
     def add(self, name: str, schema: StructType) -> None:
         """Make `name` known, with no rows."""

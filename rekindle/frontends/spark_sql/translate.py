@@ -126,7 +126,7 @@ class Translator:
         `recursive` names what the query is to define by recursion, if it is a part of one.
         """
         self.begin(recursive)
-        return self.translate_rewritten(rewritten(self.catalyst, plan))
+        return self.translate_rewritten(rewritten(self.catalyst, self.leaves, plan))
 
     def begin(self, recursive: Iterable[str] = ()) -> None:
         """Forget the query before."""

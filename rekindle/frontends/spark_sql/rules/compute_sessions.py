@@ -27,7 +27,7 @@ def _at_root(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     if simple_name(plan) != "Aggregate":
         return plan
     groupings = items(plan.groupingExpressions())
-    marked = [g for g in groupings if _is_session(g)]
+    marked = [g for g in groupings if is_session(g)]
     if not marked:
         return plan
     (session,) = marked
@@ -79,7 +79,8 @@ def _sessions(
     return catalyst.optimised(catalyst.plan("Project")(catalyst.seq([*columns, whole]), found))
 
 
-def _is_session(grouping: JavaObject) -> bool:
+def is_session(grouping: JavaObject) -> bool:
+    """Is a grouping column one of sessions, which Spark merges when it plans?"""
     return simple_name(grouping) == "AttributeReference" and bool(
         grouping.metadata().contains(_MARK)
     )
