@@ -86,6 +86,9 @@ class Choosing:
             if sum(map(len, sample)) >= SAMPLED_ROWS:
                 break
         whole = pa.chunked_array([chunk for each in sample for chunk in each.chunks])
+        if pa.types.is_nested(whole.type):
+            # A label: Arrow does not count structs, but their texts.
+            whole = pa.chunked_array([[str(value) for value in whole.to_pylist()]])
         counts = pc.value_counts(whole)
         often = pc.sum(pc.greater(counts.field("counts"), 1).cast(pa.int64())).as_py() or 0
         if len(whole) >= trace.live or often > len(counts) // 2:

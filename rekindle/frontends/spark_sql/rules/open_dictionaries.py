@@ -39,7 +39,7 @@ from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.carried import Carried, reached
 from rekindle.frontends.spark_sql.dictionaries import Dictionaries
 from rekindle.names import sql_text
-from rekindle.nested.levels import LABEL, VALUE, Level
+from rekindle.nested.levels import LABEL, POSITION, VALUE, Level
 
 _PLANS = "org.apache.spark.sql.catalyst.plans"
 _OPTIMISER = "org.apache.spark.sql.catalyst.optimizer"
@@ -263,6 +263,7 @@ class _Opening:
         dictionary = self._dictionaries.rows(level)
         columns = {str(column.name()): column for column in items(dictionary.output())}
         label = columns.pop(LABEL)
+        columns.pop(POSITION, None)
         outer = bool(node.outer())
         joined = self._joined(rows.plan, bag.shredded, dictionary, label, outer=outer)
         outputs = items(node.generatorOutput())
