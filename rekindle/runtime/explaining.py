@@ -42,7 +42,7 @@ def explain_entry(connection: Connection, reading: DataReader, name: str) -> Exp
 def _explained_levels(
     connection: Connection, reading: DataReader, entry: Entry, level: Level
 ) -> Explanation:
-    """How the parts of a nested table or view are kept: the top, and below it a line for each dictionary."""
+    """How the parts of a nested table or view are kept: the top, and a line for each dictionary."""
     top = explain_entry(connection, reading, level.view)
     traces, entries = connection.engine.state.traces, connection.engine.state.entries
     lines = ["kept shredded: inner collections are labels, and a dictionary defines each"]

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from rekindle.errors import StatementError
 from rekindle.names import QUOTED, unquoted
+from rekindle.runtime.nested_statements import NestedStatement, read_nested
 
 _NAME = rf"(?P<name>{QUOTED}|[A-Za-z_]\w*)"
 _TEXT = r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\""
@@ -122,7 +123,9 @@ def one_statement(text: object) -> str:
     return text.rstrip().rstrip(";")
 
 
-Statement: TypeAlias = CreateView | Drop | Program | Refresh | ShowCreate | AlterDatabase | Vacuum
+Statement: TypeAlias = (
+    CreateView | Drop | Program | Refresh | ShowCreate | AlterDatabase | Vacuum | NestedStatement
+)
 
 
 def read_statement(text: str) -> Statement | None:
@@ -150,6 +153,8 @@ def read_statement(text: str) -> Statement | None:
             "[COMMENT 'text'] [OPTIONS (name = 'value', ...)] AS query, or ALTER MATERIALIZED "
             "VIEW name [OPTIONS (...)] AS query",
         )
+    if nested := read_nested(body):
+        return nested
     if shown := _SHOW_CREATE.match(body):
         return ShowCreate(unquoted(shown["name"]))
     if refreshed := _REFRESH.match(body):
