@@ -15,11 +15,11 @@ COLUMNS = (
 """Arrays of structs three deep, and an array of scalars, which stays in its row."""
 NESTED = """
     for c in customers yield (id: c.id, kept: c.orders,
-        n: count(for o in c.orders for l in o.lines for t in l.notes yield t.text),
-        all: for o in c.orders for l in o.lines where l.qty > 1 yield (okey: o.okey, part: l.part))
+        n: count(for o in c.orders, l in o.lines, t in l.notes yield t.text),
+        all: for o in c.orders, l in o.lines where l.qty > 1 yield (okey: o.okey, part: l.part))
 """
 FLAT = (
-    "for c in customers for o in c.orders for l in o.lines yield (id: c.id, part: l.part, q: l.qty)"
+    "for c in customers, o in c.orders, l in o.lines yield (id: c.id, part: l.part, q: l.qty)"
 )
 SQL = """
     SELECT id, name, size(orders) AS n, get(orders, 0).okey AS first,

@@ -224,7 +224,7 @@ def test_types_of_elements_come_back(db: Database) -> None:
         fields = fields.replace(f", {name} ", f", {name}: ")
     db.sql(f"CREATE TABLE t (k STRING, l ARRAY<STRUCT<{fields}>>, PRIMARY KEY (k))")
     element = (
-        "named_struct('b', true, 'd', 1.5, 'f', CAST('NaN' AS DOUBLE), 's', 'x', 'y', X'01', "
+        "named_struct('b', true, 'd', 1.50, 'f', CAST('NaN' AS DOUBLE), 's', 'x', 'y', X'01', "
         "'t', DATE'2024-01-02', 'i', TIMESTAMP'2024-01-02 03:04:05', 'm', map('a', 1), "
         "'r', named_struct('x', array(named_struct('z', 1), NULL)), 'a', array(array(1), NULL))"
     )
