@@ -98,7 +98,7 @@ def create_options(create: JavaObject, name: str) -> dict[str, str]:
         if option_name not in _OPTIONS:
             raise DefinitionError(
                 f"unknown option '{option_name}' of table '{name}'",
-                detail=f"known: {', '.join(_OPTIONS)}",
+                detail=f"known OPTIONS: {', '.join(_OPTIONS)}",
                 hint=did_you_mean(option_name, _OPTIONS),
             )
         found[option_name] = str(value.value()) if hasattr(value, "value") else str(value)

@@ -142,6 +142,10 @@ class Contents:
         """The frame as rows of exactly this schema, with nothing to be seen of its plan."""
         return self._cut(frame, struct_of(schema))
 
+    def cut_to(self, frame: DataFrame, schema: StructType) -> DataFrame:
+        """The same for columns of Spark."""
+        return self._cut(frame, schema)
+
     def _cut(self, frame: DataFrame, schema: StructType) -> DataFrame:
         session = self._catalyst.session
         rdd = frame._jdf.queryExecution().toRdd()

@@ -49,15 +49,19 @@ def flattened(
 
 
 def flat_elements(
-    part: Part, label: pa.Scalar, elements: pa.Table, positions: Int64s
+    part: Part,
+    label: pa.Scalar,
+    elements: pa.Table,
+    at: Int64s,
+    positions: Positions | None = None,
 ) -> dict[str, Flat]:
-    """The rows of a part, and of those below, for elements of one array, with their fields."""
+    """The rows of a part, and of those below, for elements of one array at some positions."""
     count = len(elements)
     labels = pa.array([label.as_py()] * count, label.type)
-    arrays = [labels, pa.array(positions), *(_whole(column) for column in elements.columns)]
+    arrays = [labels, pa.array(at), *(_whole(column) for column in elements.columns)]
     found: dict[str, Flat] = {}
     rows = np.arange(count, dtype=np.int64)
-    _flatten(part, arrays, [*labels.flatten(), pa.array(positions)], rows, {}, found)
+    _flatten(part, arrays, [*labels.flatten(), pa.array(at)], rows, positions or {}, found)
     return found
 
 

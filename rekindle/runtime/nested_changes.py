@@ -173,19 +173,21 @@ class NestedChanges:
         self._elements(part, labels, stored, reader)
         return stored
 
+    def flat_elements(self, part: Part, labels: Any, reader: ReaderOf) -> pa.Table:
+        """The elements of the arrays of some labels, flat."""
+        labels = labels.drop_null()
+        rows = self._probe(part.node, {0: labels}, reader)
+        wanted = set(labels_of(labels))
+        held = [each in wanted for each in labels_of(rows.column(column_name(0)))]
+        return rows if all(held) else rows.filter(pa.array(held, pa.bool_()))
+
     def _below(self, part: Part, stored: Stored, reader: ReaderOf) -> None:
         for place, inner in part.bags:
             labels = stored.rows[part.node.name].column(column_name(place))
             self._elements(inner, labels, stored, reader)
 
     def _elements(self, part: Part, labels: Any, stored: Stored, reader: ReaderOf) -> None:
-        labels = labels.drop_null()
-        rows = self._probe(part.node, {0: labels}, reader)
-        wanted = set(labels_of(labels))
-        held = [each in wanted for each in labels_of(rows.column(column_name(0)))]
-        if not all(held):
-            rows = rows.filter(pa.array(held, pa.bool_()))
-        stored.rows[part.node.name] = rows
+        stored.rows[part.node.name] = self.flat_elements(part, labels, reader)
         self._below(part, stored, reader)
 
     def _probe(self, node: Table, values: dict[int, Any], reader: ReaderOf) -> pa.Table:
@@ -265,6 +267,18 @@ def _align(
                 before,
                 found,
             )
+
+
+def element_positions(
+    part: Part, rows: pa.Table, old: Sequence[int], before: Stored
+) -> tuple[Int64s, Positions]:
+    """The positions of elements that take the place of others, and of all that is in them."""
+    at = positions_of(before.rows[part.node.name])[list(old)]
+    found: dict[tuple[str, ...], list[int]] = {each.path: [] for each in part.all}
+    lists = [column.to_pylist() for column in rows.columns]
+    for number, place in enumerate(old):
+        _align(part, tuple(column[number] for column in lists), place, before, found)
+    return at, {path: np.array(each, dtype=np.int64) for path, each in found.items()}
 
 
 def label_at(rows: pa.Table, number: int, place: int) -> pa.Scalar:

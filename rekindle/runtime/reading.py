@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from rekindle.runtime.factorised import Factorised, expanded
 from rekindle.runtime.instants import instant_of
 from rekindle.runtime.model_definition import ModelDefinition
 from rekindle.runtime.models import Model
+from rekindle.runtime.nested_feed import changed_rows
 from rekindle.runtime.shredded import RowsOf, level_of, nested, standing_for
 from rekindle.runtime.state import State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
@@ -128,6 +130,9 @@ class DataReader:
         """The changes after an epoch, with `_epoch` and `_weight`."""
         state = self.connection.refreshed().state
         entry = state.entry(name)
+        if isinstance(entry, TableEntry) and entry.level is not None:
+            rows_of = partial(self.committed, state)
+            return changed_rows(self.connection, state, entry, since, rows_of)
         if level_of(entry) is not None:
             raise UnsupportedError(
                 f"the changes of '{entry.name}' are those of its parts",

@@ -27,6 +27,12 @@ from rekindle.runtime.dml import Statements, changes_of
 from rekindle.runtime.engine import table_node
 from rekindle.runtime.factorised import LISTING
 from rekindle.runtime.lengths import declared_type
+from rekindle.runtime.nested_statements import (
+    DeleteNested,
+    InsertNested,
+    NestedStatement,
+    UpdateNested,
+)
 from rekindle.runtime.state import State, TableEntry, ViewEntry
 from rekindle.runtime.statements import (
     AlterDatabase,
@@ -45,6 +51,7 @@ from rekindle.runtime.statements import (
     without_comments,
 )
 from rekindle.runtime.transaction import Transaction
+from rekindle.spark.frames import collect
 
 if TYPE_CHECKING:
     from rekindle.runtime.database import Database
@@ -114,6 +121,8 @@ class SqlFace:
             case AlterDatabase() as alter:
                 self._database.retain(alter.retain)
                 return self._epoch()
+            case InsertNested() | DeleteNested() | UpdateNested() as deep:
+                return self._epoch(self._database.change(lambda tx: self._change_deep(tx, deep)))
             case Vacuum():
                 removed = len(self._database.vacuum())
                 return self._database.spark.createDataFrame(pa.table({"files_removed": [removed]}))
@@ -253,6 +262,30 @@ class SqlFace:
     ) -> DataFrame:
         """Run DML in the open transaction, or in one of its own."""
         return self._epoch(self._database.change(lambda tx: run(tx, plan)))
+
+    def _change_deep(self, tx: Transaction, statement: NestedStatement) -> None:
+        """Run a deep update in a transaction."""
+        way = statement.way
+        path: list[object] = []
+        for selector, field in way.steps:
+            values = self._constants(selector.values)
+            named = dict(zip(selector.names, values, strict=True)) if selector.names else None
+            path += [named or values, field]
+        array = tx.nested(way.table, *path)
+        match statement:
+            case InsertNested():
+                rows = self._query(parse(self._catalyst, statement.query))
+                array.insert_query(rows, statement.columns)
+            case DeleteNested():
+                array.delete_where(statement.where)
+            case UpdateNested():
+                array.update(statement.where, dict(statement.changes))
+
+    def _constants(self, texts: tuple[str, ...]) -> tuple[object, ...]:
+        """The values of constants in SQL."""
+        rows = self._query(parse(self._catalyst, f"SELECT {', '.join(texts)}"))
+        (row,) = collect(rows)
+        return tuple(row)
 
     def _show(self, names: list[str]) -> DataFrame:
         entries = [self._state().entry(name) for name in names]

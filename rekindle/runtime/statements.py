@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from rekindle.errors import StatementError
 from rekindle.names import QUOTED, unquoted
+from rekindle.runtime.nested_statements import NestedStatement, read_nested
 
 _NAME = rf"(?P<name>{QUOTED}|[A-Za-z_]\w*)"
 _TEXT = r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\""
@@ -170,6 +171,7 @@ Statement: TypeAlias = (
     | ShowFunctions
     | AlterDatabase
     | Vacuum
+    | NestedStatement
 )
 
 
@@ -210,6 +212,8 @@ def read_statement(text: str) -> Statement | None:
         return DropFunction(gone["name"], gone["lenient"] is not None)
     if _SHOW_FUNCTIONS.match(body):
         return ShowFunctions()
+    if nested := read_nested(body):
+        return nested
     if shown := _SHOW_CREATE.match(body):
         return ShowCreate(unquoted(shown["name"]))
     if refreshed := _REFRESH.match(body):

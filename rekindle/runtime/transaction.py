@@ -29,6 +29,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rekindle.calculus.schema import Schema
 from rekindle.catalyst.failures import spark_error
 from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.nodes import Table
@@ -44,6 +45,8 @@ from rekindle.frontends.spark_sql.parameters import Arguments
 from rekindle.names import is_text, shown
 from rekindle.runtime.changes import touch_any
 from rekindle.runtime.commits import GROUPED_ROWS, Request, Watched
+from rekindle.runtime.deep_updates import DeepUpdate
+from rekindle.runtime.elements import Reading
 from rekindle.runtime.engine import Engine, altered, table_node
 from rekindle.runtime.factored import Factors, factored_change, products
 from rekindle.runtime.flat_rows import flattened_frames
@@ -90,11 +93,13 @@ class Transaction:
         engine: Engine,
         encode: FrameEncoder,
         run: Callable[[Transaction, str, Arguments | None], DataFrame],
+        frame: Callable[[Schema, pa.Table], DataFrame],
         timeout: float | None = None,
     ) -> None:
         self._engine = engine
         self._encode = encode
         self._run = run
+        self._frame = frame
         self.turn = threading.RLock()
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -205,12 +210,49 @@ class Transaction:
             raise DefinitionError(f"the offset of '{source}' is not a text: {offset!r}")
         self._offsets[source] = OffsetChange(source, self.snapshot.offsets.get(source), offset)
 
+    def nested(self, table: str, *path: Any) -> DeepUpdate:
+        """The elements of an array in a row of a table with a primary key, to be changed.
+
+        The way to it is the row's key (a value, a tuple, or a dict of the key's columns), then the
+        column; deeper by the selector of an element, a dict of values that it alone has, and a
+        field: `tx.nested("customers", 7, "orders", {"okey": 3}, "lines").insert(rows)`.
+        """
+        return DeepUpdate(self, table, path)
+
     def sql(self, statement: str, args: Arguments | None = None) -> DataFrame:
         """Run a SQL statement as part of this transaction, in whichever thread."""
         self._check_open()
         return self._run(self, statement, args)
 
     # ---- what statements use ---------------------------------------------------------------
+
+    def changeable(self, table: str) -> Table:
+        """A table that a user names to change it."""
+        return self._node(table)
+
+    @property
+    def reading(self) -> Reading:
+        """How rows that users give are read."""
+        return Reading(self._zone, self._encode, self._frame)
+
+    def rows_of(self, node: Table, keys: pa.Table) -> pa.Table:
+        """The rows of a table that have keys, given by their columns, as this transaction sees
+        them."""
+        changes = self.nested_changes(node)
+        if changes is not None:
+            stored = changes.find(keys, self.reader)
+            return stored.nested_rows(changes.nested.top, range(len(stored.top)))
+        schema = payload_schema(node.schema)
+        arrays = [
+            keys.column(f.name).cast(f.type)
+            if f.name in keys.column_names
+            else pa.nulls(len(keys), f.type)
+            for f in schema
+        ]
+        given = _weighted(pa.Table.from_arrays(arrays, names=schema.names), 1)
+        fresh = self._engine.arranged(node, given)
+        rows, _ = self.reader(node).probe(distinct_keys(fresh))
+        return _with_equal_keys(rows, fresh, node).select(schema.names)
 
     @in_turn
     def replace(self, node: Table, columns: pa.Table) -> None:
@@ -288,9 +330,11 @@ class Transaction:
         with self.turn:
             collected: list[dict[str, Any]] = [self._rows, self._frames, self._factors]
             sizes = [{name: len(parts) for name, parts in each.items()} for each in collected]
+            missing = len(self._missing)
             try:
                 yield
             except BaseException:
+                del self._missing[missing:]
                 for each, known in zip(collected, sizes, strict=True):
                     for name in list(each):
                         del each[name][known.get(name, 0) :]

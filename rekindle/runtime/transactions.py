@@ -45,7 +45,8 @@ class Transactions:
         return transaction
 
     def _new(self, timeout: float | None = None) -> Transaction:
-        return Transaction(self.connection.engine, self.encode, self._run_within, timeout)
+        frame = self.connection.contents.of_rows
+        return Transaction(self.connection.engine, self.encode, self._run_within, frame, timeout)
 
     def _run_within(
         self, transaction: Transaction, statement: str, args: Arguments | None
