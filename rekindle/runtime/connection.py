@@ -125,7 +125,8 @@ class Connection:
     def know(self, entry: Entry) -> None:
         """Let queries read a table or view."""
         if isinstance(entry, ViewEntry) and entry.level is not None:
-            know_nested(self.catalyst, self.leaves, entry, self.engine.state)
+            parts = self.engine.state.parts(entry.name)
+            know_nested(self.catalyst, self.leaves, entry, parts)
             return
         self.leaves.add(entry.name, _declared(entry))
         if isinstance(entry, TableEntry) and entry.key:

@@ -50,7 +50,11 @@ def _explained_levels(
         view = entries[each.view]
         rows = traces[view.node].rows if view.node in traces else 0
         columns = ", ".join(view.schema.names)
-        lines.append(f"  {path or 'top':<20} {rows:>10,} rows  {each.view}({columns})")
+        line = f"  {path or 'top':<20} {rows:>10,} rows  {each.view}({columns})"
+        epoch, step = connection.engine.steps.get(view.node, (0, None))
+        if step is not None and step.rebuilt:
+            line += f"; epoch {epoch}: {step.rows_out:,} rows moved, {step.rebuilt}"
+        lines.append(line)
     return replace(top, title=f"view {entry.name}", kept="\n".join(lines))
 
 

@@ -6,7 +6,7 @@ changes and recovery like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from pyspark.sql import DataFrame
 
@@ -15,7 +15,7 @@ from rekindle.catalyst.types import struct_of
 from rekindle.frontends.comprehension.assembling import nested_query
 from rekindle.frontends.spark_sql.analyse import Leaves, parse, resolve
 from rekindle.nested.levels import Level
-from rekindle.runtime.state import Entry, State, ViewEntry
+from rekindle.runtime.state import Entry, ViewEntry
 
 RowsOf = Callable[[str], DataFrame]
 """The rows of a part by its name."""
@@ -29,10 +29,12 @@ def nested(catalyst: Catalyst, leaves: Leaves, level: Level, rows_of: RowsOf) ->
     return resolve(catalyst, query, scope)
 
 
-def know_nested(catalyst: Catalyst, leaves: Leaves, entry: ViewEntry, state: State) -> None:
+def know_nested(
+    catalyst: Catalyst, leaves: Leaves, entry: ViewEntry, parts: Iterable[Entry]
+) -> None:
     """Let queries read a nested view, by what its parts are."""
     assert entry.level is not None
-    for part in state.parts(entry.name):
+    for part in parts:
         leaves.add(part.name, struct_of(part.schema))
     query = parse(catalyst, nested_query(entry.level, leaves.schema))
     views = {each.view for _, each in entry.level.paths()}
