@@ -122,7 +122,7 @@ class Connection:
     def know(self, entry: Entry) -> None:
         """Let queries read a table or view."""
         if entry.level is not None:
-            know_nested(self.leaves, entry, self.engine.state)
+            know_nested(self.leaves, entry, self.engine.state.parts(entry.name))
         else:
             self.leaves.add(entry.name, declared(entry))
         if isinstance(entry, TableEntry) and entry.key:

@@ -401,14 +401,16 @@ class Engine:
         self,
         functions: Mapping[str, str],
         definitions: Sequence[tuple[ViewEntry, Term]],
-        standing: Sequence[ViewEntry] = (),
-        dropped: Iterable[str] = (),
+        differences: Mapping[str, Term],
+        standing: Sequence[ViewEntry],
+        dropped: Iterable[str],
     ) -> None:
         """Commit other functions and, in the same epoch, views that follow by the difference.
 
         A view of `definitions` is there already, or is a new part of one; those that no longer
-        have a meaning are `dropped`. Views that only read others go on as if these had been changed
-        by a transaction.
+        have a meaning are `dropped`. The `differences` of some say what they change by, as long as
+        nothing that they read changes with them. Views that only read others go on as if these had
+        been changed by a transaction.
         """
         before, started = self.state, time.perf_counter()
         epoch = before.epoch + 1
@@ -422,7 +424,10 @@ class Engine:
         entries |= {name: replace(entries[name], node=circuit.names[name]) for name in given}
         gone = set(self.circuit.nodes) - set(circuit.nodes)
         self._follow_settings(circuit, entries)
-        changed = [Redefined(circuit.names[name], self._former(entries[name])) for name in given]
+        changed = [
+            Redefined(circuit.names[name], self._former(entries[name]), differences.get(name))
+            for name in given
+        ]
         with self._attempt(epoch):
             context = StepContext(circuit, before.traces, self.store, epoch)
             moving = Redefinition(
@@ -448,15 +453,16 @@ class Engine:
         self.circuit = circuit
         for entry, term in definitions:
             self.terms.define(entry.name, term)
-        for name in away - set(given):
+        for name in {*away, *(each.name for each in standing if each.stands)} - set(given):
             self.terms.remove(name)
         self._remember(StepResult(nodes=moved.nodes), started)
 
     def _former(self, entry: Entry) -> str | None:
         """The node whose contents and history a view goes on from, if it has the same columns."""
         before = self.state.entries.get(entry.name)
-        is_same = before is not None and before.schema.types == entry.schema.types
-        return before.node if before is not None and is_same else None
+        if before is None or before.schema.types != entry.schema.types:
+            return None
+        return before.node if before.node in self.state.traces else None
 
     def _rederived(self, after: State, given: Mapping[str, tuple[ViewEntry, Term]]) -> Circuit:
         """The circuit in which some views have other terms, and the others the nodes they have."""
@@ -467,13 +473,15 @@ class Engine:
                     circuit.table(table_node(known))
             elif known.name in given:
                 entry, term = given[known.name]
-                circuit.view(entry.name, derive(term), entry.schema, own=entry.own)
-            elif known.name in self.terms:
+                # Another form under the identity of the old one, or an identity that none has.
+                own = entry.own or own_identity()
+                circuit.view(entry.name, derive(term), entry.schema, own=own)
+            elif known.name in self.terms and not known.stands:
                 circuit.adopt(known.name, self.circuit.reachable(known.node))
         circuit.prune()
-        own = {entry.own for entry, _ in given.values()}
+        redefined = {circuit.names[name] for name in given}
         for key in circuit.nodes:
-            if key in self.circuit.nodes and key not in own:
+            if key in self.circuit.nodes and key not in redefined:
                 circuit.nodes[key] = self.circuit.nodes[key]
         return circuit
 

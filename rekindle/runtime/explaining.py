@@ -60,7 +60,11 @@ def _explained_levels(
     for path, each in level.paths():
         view = state.entry(each.view)
         columns = ", ".join(view.schema.names)
-        lines.append(f"  {path or 'top':<20} {_rows(state, each):>10,} rows  ({columns})")
+        line = f"  {path or 'top':<20} {_rows(state, each):>10,} rows  ({columns})"
+        epoch, step = connection.engine.steps.get(view.node, (0, None))
+        if step is not None and step.rebuilt:
+            line += f"; epoch {epoch}: {step.rows_out:,} rows moved, {step.rebuilt}"
+        lines.append(line)
     lines += _estimated(connection, entry)
     title = f"{'view' if isinstance(entry, ViewEntry) else 'table'} {entry.name}"
 

@@ -7,11 +7,12 @@ collection is made in another way, its parts are derived anew, and so are the vi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rekindle.calculus.terms import Term
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import Term, sources
+from rekindle.catalyst.types import struct_of
 from rekindle.errors import ConstraintError, DefinitionError, UnsupportedError
 from rekindle.frontends.comprehension.definition import ComprehensionDefinition
 from rekindle.frontends.comprehension.elaborate import AGGREGATES
@@ -21,7 +22,8 @@ from rekindle.frontends.spark_sql.depth import not_too_deep
 from rekindle.runtime.arguments import text
 from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine
-from rekindle.runtime.state import State, ViewEntry
+from rekindle.runtime.shredded import know_nested
+from rekindle.runtime.state import Entry, State, ViewEntry
 from rekindle.runtime.trust import remember_text
 
 Entered = tuple[ViewEntry, Term]
@@ -34,6 +36,14 @@ class _Plan:
     definitions: list[Entered] = field(default_factory=list)
     standing: list[ViewEntry] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    differences: dict[str, Term] = field(default_factory=dict)
+    """What views change by, where that is known without what they held."""
+    reshaped: list[ViewEntry] = field(default_factory=list)
+    """Views that are kept in parts with other columns than before."""
+    moved: set[str] = field(default_factory=set)
+    """What has another node by now."""
+    names: list[str] = field(default_factory=list)
+    """What is known to mean something else while the others are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +85,10 @@ class Redefining:
             return []
         self.engine.refresh()
         plan = self._planned(self.engine.state, name, after)
-        self.engine.redefine(after, plan.definitions, plan.standing, plan.dropped)
+        self.engine.redefine(after, plan.definitions, plan.differences, plan.standing, plan.dropped)
         self.definitions.catalog.functions = after
         remember_text(definition)
-        return plan.standing
+        return plan.reshaped
 
     def drop(self, name: str) -> None:
         """Forget a function that nothing uses."""
@@ -118,56 +128,125 @@ class Redefining:
     # ---- views -----------------------------------------------------------------------------
 
     def _planned(self, state: State, name: str, functions: Mapping[str, str]) -> _Plan:
-        """The views that have other definitions when `name` has."""
-        plan = _Plan()
-        with self._having(functions):
-            for entry in self._using(state, name):
-                self._refuse_left_out(entry)
-                with not_too_deep(entry.name):
-                    owner, parts = self._read(entry)
-                self._refuse_other_columns(entry, owner)
-                known = {p.name: p for p in state.parts(entry.name) or [entry]}
-                found = {part.name: part.schema for part, _ in parts}
-                if found != {p.name: p.schema for p in known.values()} or (
-                    owner.level != entry.level
-                ):
-                    raise UnsupportedError(
-                        f"the new definition of '{name}' changes how view '{entry.name}' is kept",
-                        hint=f"DROP VIEW {entry.name} and create it again",
-                    )
-                for part, term in parts:
-                    old = known[part.name]
-                    assert isinstance(old, ViewEntry)
-                    part = replace(part, node=old.node, created=old.created, said=old.said)
-                    if part.definition.queries != old.definition.queries:
-                        plan.definitions.append((part, term))
-                    else:
-                        plan.standing.append(replace(old, definition=part.definition))
-                if entry.level is not None:
-                    plan.standing.append(replace(entry, definition=owner.definition))
+        """The views that have other definitions when `name` has, and those that follow them."""
+        plan, catalog = _Plan(), self.definitions.catalog
+        with catalog.having(functions), catalog.leaves.unchanged(plan.names):
+            for entry in state.in_order:
+                if not isinstance(entry, ViewEntry) or entry.part_of is not None:
+                    continue
+                uses = name in entry.definition.functions
+                read = self.engine.sources_of(entry.name)
+                if uses or not plan.moved.isdisjoint(read):
+                    self._refuse_left_out(entry)
+                    again = uses or not set(plan.names).isdisjoint(read)
+                    with not_too_deep(entry.name):
+                        owner, parts = self._read(entry) if again else self._as_it_is(entry)
+                    self._refuse_other_columns(entry, owner)
+                    self._add(plan, state, entry, owner, parts)
+                    if uses:
+                        plan.differences |= self._differences(plan, entry, state.functions)
         return plan
 
-    @contextmanager
-    def _having(self, functions: Mapping[str, str]) -> Iterator[None]:
-        with self.definitions.catalog.having(functions):
-            yield
+    def _differences(
+        self, plan: _Plan, entry: ViewEntry, before: Mapping[str, str]
+    ) -> dict[str, Term]:
+        """What a view, or parts of it, change by, where rows differ by conditions alone."""
+        definition = entry.definition
+        assert isinstance(definition, ComprehensionDefinition)
+        read = self.engine.sources_of(entry.name)
+        if entry.name in plan.names or not plan.moved.isdisjoint(read):
+            return {}
+        with self.definitions.on_behalf_of(entry):
+            given, catalog = Comprehension(definition.written), self.definitions.catalog
+            found = Comprehensions().differences(entry.name, given, catalog, before)
+        following = {part.name for part, _ in plan.definitions}
+        return {name: term for name, term in found.items() if name in following}
+
+    def _add(
+        self,
+        plan: _Plan,
+        state: State,
+        entry: ViewEntry,
+        owner: ViewEntry,
+        parts: Sequence[Entered],
+    ) -> None:
+        """Let a view have a definition that was read again."""
+        known = {p.name: p for p in state.parts(entry.name) or [entry]}
+        is_same = owner.level == entry.level and all(
+            part.name in known and _is_alike(known[part.name], part) for part, _ in parts
+        )
+        made = []
+        for part, term in parts:
+            old = known.get(part.name)
+            part = replace(part, created=entry.created, since=state.epoch + 1)
+            if not isinstance(old, ViewEntry) or not _is_alike(old, part):
+                plan.definitions.append((part, term))
+                made.append(part)
+                continue
+            since = old.since if is_same else part.since
+            schema = _as_wide(part, old)
+            part = replace(part, node=old.node, said=old.said, since=since, schema=schema)
+            made.append(part)
+            reads_on = is_same and plan.moved.isdisjoint(sources(term))
+            if reads_on and part.definition.queries == old.definition.queries:
+                plan.standing.append(replace(old, definition=part.definition))
+                continue
+            plan.definitions.append((part, term))
+            if not part.own:
+                plan.moved.add(part.name)
+        if owner.level is None:
+            owner = made[0]
+        else:
+            schema = _as_wide(owner, entry)
+            owner = replace(owner, created=entry.created, said=entry.said, schema=schema)
+            plan.standing.append(owner)
+        if not is_same:
+            # All of them come again in the order in which they read each other.
+            plan.dropped += known
+        if not is_same or any(known[part.name].schema != part.schema for part in made):
+            self._reshape(plan, owner, [*known], made)
+
+    def _reshape(
+        self, plan: _Plan, owner: ViewEntry, known: Sequence[str], made: Sequence[ViewEntry]
+    ) -> None:
+        """Let a view be read with other columns by those that come after it."""
+        plan.reshaped.append(owner)
+        names = [owner.name, *known, *(part.name for part in made)]
+        plan.names += names
+        plan.moved.update(names)
+        catalog = self.definitions.catalog
+        if owner.level is None:
+            catalog.leaves.add(owner.name, struct_of(owner.schema))
+        else:
+            know_nested(catalog.leaves, owner, made)
 
     def _refuse_left_out(self, entry: ViewEntry) -> None:
-        engine, state = self.engine, self.engine.state
-        parts = [part.name for part in state.parts(entry.name)] or [entry.name]
-        for name in parts:
-            reason = engine.untrusted.reasons.get(name) or engine.stale.reasons.get(name)
-            if reason is not None:
-                raise ConstraintError(
-                    f"view '{entry.name}' is not followed, and uses the function",
-                    detail=reason,
-                    hint="db.untrusted and db.stale say which views are not, and why",
-                )
-        engine.untrusted.refuse_changes(parts, state, engine.terms.reads)
+        """Raise if a view, or one that reads it, is not followed: it could not follow this."""
+        engine = self.engine
+        parts = {part.name for part in engine.state.parts(entry.name)} or {entry.name}
+        for left_out in (engine.untrusted, engine.stale):
+            for name, reason in left_out.reasons.items():
+                if not parts.isdisjoint(self._read_by(name)):
+                    raise ConstraintError(
+                        f"view '{name}' is not followed, and reads or uses the function",
+                        detail=reason,
+                        hint="db.untrusted and db.stale say which views are not, and why",
+                    )
+
+    def _read_by(self, name: str) -> set[str]:
+        """A view, and all that it reads."""
+        engine, found, waiting = self.engine, set[str](), [name]
+        while waiting:
+            each = waiting.pop()
+            if each not in found:
+                found.add(each)
+                for reads in (engine.untrusted.reads, engine.stale.reads, engine.terms.reads):
+                    waiting += reads.get(each, ())
+        return found
 
     @staticmethod
     def _refuse_other_columns(entry: ViewEntry, found: ViewEntry) -> None:
-        if entry.schema != found.schema:
+        if not _is_alike(entry, found):
             raise DefinitionError(
                 f"the columns of view '{entry.name}' would be others",
                 detail=f"it has {entry.schema}, and would have {found.schema}",
@@ -175,9 +254,19 @@ class Redefining:
             )
 
     def _read(self, entry: ViewEntry) -> tuple[ViewEntry, Sequence[Entered]]:
-        """A comprehension view as it is now, and what keeps its rows."""
+        """A view as its definition is read now, and what keeps its rows."""
         definitions, definition = self.definitions, entry.definition
-        assert isinstance(definition, ComprehensionDefinition)
+        if not definition.is_text or entry.factorisation is not None:
+            raise UnsupportedError(
+                f"view '{entry.name}' cannot follow: what it reads would be kept otherwise",
+                detail=f"it was defined by {definition.words}",
+                hint=f"DROP VIEW {entry.name} and create it again",
+            )
+        if not isinstance(definition, ComprehensionDefinition):
+            again, term = definitions.read_again(entry)
+            fresh = replace(entry, term=again.term, scalars=again.scalars, schema=again.schema)
+            part = self._under(entry, (fresh, term))
+            return part[0], [part]
         with definitions.on_behalf_of(entry):
             given = Comprehension(definition.written)
             (found,) = Comprehensions().define(entry.name, given, definitions.catalog)
@@ -186,6 +275,11 @@ class Redefining:
                 return part[0], [part]
             owner, parts = definitions.nested(found)
             return owner, [self._under(self._old_part(part[0], entry), part) for part in parts]
+
+    def _as_it_is(self, entry: ViewEntry) -> tuple[ViewEntry, Sequence[Entered]]:
+        """A view whose definition means what it did, and what keeps its rows."""
+        parts = [p for p in self.engine.state.parts(entry.name) if isinstance(p, ViewEntry)]
+        return entry, [(part, self.engine.terms[part.name]) for part in parts or [entry]]
 
     def _old_part(self, part: ViewEntry, owner: ViewEntry) -> ViewEntry:
         old = self.engine.state.entries.get(part.name)
@@ -197,3 +291,14 @@ class Redefining:
             return self.definitions.under(old.policy, *fresh)
         except UnsupportedError:
             return fresh
+
+
+def _is_alike(one: Entry, other: Entry) -> bool:
+    """Have two the same columns, but for whether there may be NULLs?"""
+    return one.schema.names == other.schema.names and one.schema.types == other.schema.types
+
+
+def _as_wide(one: ViewEntry, other: ViewEntry) -> Schema:
+    """The columns of two that are alike, with NULLs where one of them may have some."""
+    pairs = zip(one.schema, other.schema, strict=True)
+    return Schema(tuple(replace(f, nullable=f.nullable or g.nullable) for f, g in pairs))

@@ -1,10 +1,14 @@
 """The step of a redefinition: views with another form, and all that reads them, in one epoch.
 
-app(f ⊕ df, a) = app(f, a) ⊕ app(df, a) (Lupei, chapter 4). What a view held are the answers of the
-old function, so only the new one is asked: the nodes that the new form has and no other view had
-are filled, and the change of the view is the difference to what it held. From there on it is a
-change like any other. The view's trace grows by it, and a step leads it to the nodes that read the
-view, whose state is kept: behind the view only rows that move are touched.
+app(f ⊕ df, a) = app(f, a) ⊕ app(df, a) (Lupei, chapter 4). The change of a view is found in one of
+two ways. Where the function is a condition, its change is a query: the rows on which the old
+definition and the new one disagree (`comprehension/differences.py`); nothing that stays is sorted,
+hashed or written. Anywhere else what the view held are the answers of the old function: the view is
+filled by the new one, and the change is the difference. Either way the nodes that the new form has
+and no other view had are filled, to follow later transactions.
+
+From there on it is a change like any other. The view's trace grows by it, and a step leads it to
+the nodes that read the view, whose state is kept: behind the view only rows that move are touched.
 
 Views are taken in the order of creation. One that reads another is filled when the change of that
 one has come to everything that was there before. A view that several changes reach has one change
@@ -17,8 +21,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from rekindle.calculus.terms import Term
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import View
+from rekindle.circuit.nodes import Stateful, View
+from rekindle.errors import EvaluationError
+from rekindle.incremental.pipeline import derive
 from rekindle.runtime.filling import Filling
 from rekindle.spark.distributed import DistributedStep
 from rekindle.spark.frames import Frames
@@ -39,6 +46,8 @@ class Redefined:
 
     key: str
     former: str | None
+    difference: Term | None = None
+    """What it changes by, if nothing that it reads has changed meanwhile."""
 
 
 @dataclass(slots=True)
@@ -97,6 +106,8 @@ class Redefinition:
     def _fill(self, view: Redefined, reached: set[str]) -> None:
         """The contents of a view and of what only it needs, and its change."""
         moved, key = self._moved, view.key
+        if view.former == key and self._follow(view, reached):
+            return
         wanted = frozenset((self._unfilled & reached) | {key})
         result = self._filling.fill(self._circuit, wanted, moved.traces, self._context.epoch)
         contents = self._filling.contents(self._circuit, wanted, result)
@@ -124,6 +135,45 @@ class Redefinition:
                 self._pending[key] = change
         if change.rows:
             self._runs.setdefault(key, []).append(change)
+
+    def _follow(self, view: Redefined, reached: set[str]) -> bool:
+        """Change a view by its difference, and fill what it needs later; False if it cannot be."""
+        node = self._circuit.nodes[view.key]
+        if view.difference is None or not isinstance(node, View):
+            return False
+        circuit = self._circuit.copy()
+        del circuit.nodes[node.id]
+        circuit.view(node.name, derive(view.difference), node.schema, own=node.id)
+        read = {each.id for each in circuit.reachable(node.id)}
+        if not read.isdisjoint(self._runs):
+            return False
+        moved, epoch = self._moved, self._context.epoch
+        fresh = frozenset({node.id, *(key for key in read if key not in moved.traces)})
+        try:
+            result = self._filling.fill(circuit, fresh, moved.traces, epoch)
+        except EvaluationError:
+            # One of the definitions may fail on rows that the other keeps from it.
+            return False
+        change = result.runs.pop(node.id, Run(()))
+        moved.passing |= result.passing.union(*(run.paths for run in result.runs.values()))
+        self._note(result)
+        moved.nodes[node.id] = replace(
+            moved.nodes.get(node.id, NodeStep(0, 0, 0.0, Placement.INLINE)), rebuilt=REASON
+        )
+        needed = frozenset(
+            key
+            for key in self._unfilled & reached
+            if isinstance(self._circuit.nodes[key], Stateful)
+        )
+        filled = self._filling.fill(self._circuit, needed, moved.traces, epoch)
+        moved.traces |= self._filling.contents(self._circuit, needed, filled)
+        moved.passing |= filled.passing
+        self._unfilled -= reached
+        self._note(filled)
+        if change.rows:
+            self._pending[node.id] = change
+            self._runs[node.id] = [change]
+        return True
 
     def _lead_on(self, waiting: Sequence[str]) -> None:
         """Lead the changes of views to all that has contents, but for views that are waiting."""

@@ -6,7 +6,7 @@ their own with state, changes and recovery like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
@@ -19,7 +19,7 @@ from rekindle.frontends.spark_sql.nested_frames import marked_nested
 from rekindle.nested.levels import Level
 from rekindle.runtime.engine import table_node
 from rekindle.runtime.lengths import marked
-from rekindle.runtime.state import Entry, State, TableEntry
+from rekindle.runtime.state import Entry, TableEntry
 
 RowsOf = Callable[[str], DataFrame]
 """The rows of a part by its name."""
@@ -38,10 +38,10 @@ def standing_for(catalyst: Catalyst, name: str, rows: DataFrame) -> DataFrame:
     return catalyst.dataframe(marked_nested(catalyst, name, rows))
 
 
-def know_nested(leaves: Leaves, entry: Entry, state: State) -> None:
+def know_nested(leaves: Leaves, entry: Entry, parts: Iterable[Entry]) -> None:
     """Let queries read a nested table or view, by what its parts are."""
     assert entry.level is not None
-    for part in state.parts(entry.name):
+    for part in parts:
         leaves.add(part.name, declared(part))
     leaves.add_nested(entry.name, struct_of(entry.schema), entry.level)
 

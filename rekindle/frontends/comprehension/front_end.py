@@ -14,8 +14,9 @@ from pyspark.sql import types as T
 from rekindle.calculus.terms import Negate, Term, UnionAll
 from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.comprehension.assembling import nested_query
-from rekindle.frontends.comprehension.collections import Collections
+from rekindle.frontends.comprehension.collections import Collections, key_type, spark_type
 from rekindle.frontends.comprehension.definition import ComprehensionDefinition
+from rekindle.frontends.comprehension.differences import difference
 from rekindle.frontends.comprehension.elaborate import Elaborated, Elaborator
 from rekindle.frontends.comprehension.functions import Function, used
 from rekindle.frontends.comprehension.parse import parse
@@ -24,6 +25,7 @@ from rekindle.frontends.comprehension.scope import Known
 from rekindle.frontends.definition import Definition
 from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.front_end import define_query, recompute_query
+from rekindle.names import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,29 @@ class Comprehensions(FrontEnd[Comprehension, ComprehensionDefinition]):
             parts=tuple(parts),
         )
 
+    def differences(
+        self, name: str, given: Comprehension, catalog: Catalog, before: Mapping[str, str]
+    ) -> dict[str, Term]:
+        """The change of parts of a view when the functions were others `before`, as terms.
+
+        It is given for the parts that differ in conditions alone, of a view that is kept as before.
+        """
+        shredded = []
+        for texts in (before, catalog.functions):
+            with catalog.having(texts):
+                functions = used(parse(given.text), texts)
+                with catalog.doubting_stored(each.text for each in functions.values()):
+                    elaborated = elaborate(given.text, catalog, functions)
+            shredded.append(shred(name, elaborated, _known(catalog)))
+        old, new = ({part.name: part for part in each.parts} for each in shredded)
+        whole, flat = ComprehensionDefinition(given.text), not shredded[1].level.bags
+        found = {}
+        for part in new:
+            made = difference(old[part], new[part], _known(catalog)) if part in old else None
+            if made is not None:
+                found[name if flat else part] = _defined(part, whole, made, catalog).term
+        return found
+
     def define_again(
         self, name: str, definition: ComprehensionDefinition, catalog: Catalog
     ) -> Defined:
@@ -134,12 +159,32 @@ def _defined(name: str, whole: ComprehensionDefinition, part: Part, catalog: Cat
     """A view of flat rows, the sum of its queries."""
     definition = replace(whole, summands=part.queries)
     found = [define_query(name, definition, query, catalog) for _, query in part.queries]
+    if any(_types(each) != _types(found[0]) for each in found):
+        # They differ in where a label may have NULLs.
+        queries = [(n, _cast(q, found[0].columns)) for n, q in part.queries]
+        definition = replace(whole, summands=tuple(queries))
+        found = [define_query(name, definition, query, catalog) for _, query in queries]
     terms: list[Term] = []
     for (count, _), each in zip(part.queries, found, strict=True):
         terms += [each.term if count > 0 else Negate(each.term)] * abs(count)
     columns = _columns(found[0].columns, whole)
     term = terms[0] if len(terms) == 1 else UnionAll(tuple(terms))
     return Defined(name, definition, term, columns, found[0].settings)
+
+
+def _types(defined: Defined) -> tuple[str, ...]:
+    return defined.schema.types
+
+
+def _cast(query: str, columns: T.StructType) -> str:
+    """A query whose structs may have NULLs anywhere."""
+    shown = [
+        f"CAST({quoted(f.name)} AS {spark_type(key_type(f.dataType))}) AS {quoted(f.name)}"
+        if isinstance(f.dataType, T.StructType)
+        else quoted(f.name)
+        for f in columns.fields
+    ]
+    return f"SELECT {', '.join(shown)} FROM ({query})"
 
 
 def _columns(columns: T.StructType, definition: ComprehensionDefinition) -> T.StructType:

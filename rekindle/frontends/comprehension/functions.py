@@ -119,8 +119,7 @@ def checked(name: str, text: str, texts: Mapping[str, str]) -> dict[str, str]:
             hint="it consists of letters, digits and _, and is no word of comprehensions",
         )
     function = read_function(name, text)
-    others = {each: said for each, said in texts.items() if each.lower() != name.lower()}
-    after = {**others, name: text}
+    after = {**texts, name: text}
     place = Place(1, 1, text)
     used(Call(name, tuple(Path((each,), place) for each in function.parameters), place), after)
     return after

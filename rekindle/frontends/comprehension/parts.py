@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from rekindle.errors import DefinitionError, UnsupportedError
@@ -51,6 +51,10 @@ class Part:
 
     name: str
     queries: tuple[tuple[int, str], ...]
+    rows: tuple[tuple[Select, tuple[tuple[str, Cell], ...]], ...] = field(
+        default=(), compare=False, repr=False
+    )
+    """What each query selects, and as which columns, where the queries are that and no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,8 @@ class _Shredding:
                 (select.block.count, _rows(select, each, group[i] if group else []))
                 for i, (select, each) in enumerate(zip(selects, columns, strict=True))
             ]
-        self.parts.append(Part(name, tuple(queries)))
+        plain = () if valued or group else tuple(zip(selects, map(tuple, columns), strict=True))
+        self.parts.append(Part(name, tuple(queries), plain))
         for each in made:
             bags.append(self._below(name, path, each))
         order = [".".join(place) or VALUE for place, _ in _bags_in(type_.key)]

@@ -128,7 +128,8 @@ class Leaves:
 
         More of them may be listed meanwhile.
         """
-        frames, own, schemas = self._frames, self._own, dict(self._schemas)
+        frames, own = self._frames, self._own
+        schemas, levels = dict(self._schemas), dict(self.levels)
         try:
             yield
         finally:
@@ -140,6 +141,9 @@ class Leaves:
                 self._frames = {**self._frames, **{name: frames[name] for name in again}}
                 self._own = {n: to for n, to in self._own.items() if to not in again or n in own}
                 self._schemas.update({name: schemas[name] for name in again})
+                for name in again:
+                    self.levels.pop(name, None)
+                self.levels.update({name: levels[name] for name in again if name in levels})
 
     def recognise(self, rdd_id: int, name: str) -> None:
         """Let another leaf, such as the contents given to a user, stand for the same name.
