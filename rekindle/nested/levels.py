@@ -17,6 +17,7 @@ from typing import Any, Self
 
 LABEL = "_label"
 VALUE = "value"
+POSITION = "_position"
 
 
 @dataclass(frozen=True, slots=True)
