@@ -85,6 +85,10 @@ class FrontEnd(ABC, Generic[G, D]):
     def define(self, name: str, given: G, catalog: Catalog) -> Sequence[Defined]:
         """The view that is defined, or all of them where one text defines several."""
 
+    def define_flat(self, name: str, given: G, catalog: Catalog) -> Sequence[Defined]:
+        """The same with rows of its own, where the definition leaves a choice."""
+        return self.define(name, given, catalog)
+
     @abstractmethod
     def recompute(
         self, name: str, definition: D, catalog: Catalog, contents: ContentsOf

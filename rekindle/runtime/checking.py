@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from pyspark.sql import DataFrame
 
 from rekindle.errors import CheckError
 from rekindle.frontends.catalog import ContentsOf
+from rekindle.frontends.spark_sql.unordered import in_order, unordered_columns
 from rekindle.runtime.check import CheckReport, Sides, compare
 from rekindle.runtime.connection import Connection, view_of
 from rekindle.runtime.factorised import Factorised
@@ -27,7 +27,8 @@ class Checking:
         """Recompute a view and compare; raises `CheckError` on a difference.
 
         Of rows that tie at a limit or in a window's order Spark takes any. Where the view differs,
-        it is recomputed once more with these ties taken as the view takes them.
+        it is recomputed once more with these ties taken as the view takes them. What is collected
+        in no order is compared as a bag.
         """
         engine = self.connection.refreshed()
         state = engine.begin()
@@ -71,14 +72,22 @@ class Checking:
         nodes = [state.entry(source).node for source in known]
         rows = sum(state.traces[node].rows for node in nodes if node in state.traces)
         catalyst = self.connection.catalyst
-        compared = partial(compare, catalyst, entry.name, state.epoch, settings=settings)
+        unordered = unordered_columns(catalyst, expected)
+
+        def compared(recomputed: DataFrame) -> CheckReport:
+            both = actual, recomputed
+            if unordered:
+                both = in_order(actual, unordered), in_order(recomputed, unordered)
+            sides = Sides(*both, rows)
+            return compare(catalyst, entry.name, state.epoch, sides, settings)
+
         try:
-            report = compared(sides=Sides(actual, expected, rows))
+            report = compared(expected)
         except CheckError:
             decided = definitions.without_ties(entry, expected)
             if decided is None:
                 raise
-            report = compared(sides=Sides(actual, decided, rows))
+            report = compared(decided)
         if entry.factorisation is not None:
             store = self.connection.engine.store
             Factorised(entry, lambda: state, store).check_count(report)

@@ -82,7 +82,7 @@ class Creating:
     def _create(self, name: str, given: Given, wanted: Wanted) -> ViewEntry:
         if optional_text("a policy", wanted.policy) == Policy.FACTORED.value:
             return self._create_fed(name, given, wanted)
-        found = self._defined(name, given)
+        found = self._defined_flat(name, given) if wanted.factorised else self._defined(name, given)
         if found.level is not None:
             return self._create_nested(found, wanted)
         entry, term = self._kept(name, self.definitions.entered(found), wanted.policy)
@@ -144,7 +144,7 @@ class Creating:
                 hint=f"DROP VIEW {old.name} and create it again",
             )
         with not_too_deep(old.name):
-            found = self._defined(old.name, given)
+            found = self._defined_flat(old.name, given)
             if found.level is not None or old.level is not None:
                 raise UnsupportedError(
                     f"'{old.name}' cannot be replaced where it is, or shall be, nested",
@@ -238,7 +238,7 @@ class Creating:
             return entry, term
 
     def _read(self, name: str, given: Given) -> tuple[ViewEntry, Term]:
-        found = self._defined(name, given)
+        found = self._defined_flat(name, given)
         if found.level is not None:
             raise UnsupportedError(f"view '{name}' is nested, which cannot be here")
         return self.definitions.entered(found)
@@ -246,4 +246,10 @@ class Creating:
     def _defined(self, name: str, given: Given) -> Defined:
         front_end = front_end_for(name, given)
         (found,) = front_end.define(name, given, self.definitions.catalog)
+        return found
+
+    def _defined_flat(self, name: str, given: Given) -> Defined:
+        """The view with rows of its own, as far as its definition leaves that open."""
+        front_end = front_end_for(name, given)
+        (found,) = front_end.define_flat(name, given, self.definitions.catalog)
         return found

@@ -25,6 +25,7 @@ from rekindle.runtime.instants import instant_of
 from rekindle.runtime.model_definition import ModelDefinition
 from rekindle.runtime.models import Model
 from rekindle.runtime.nested_feed import changed_rows
+from rekindle.runtime.nested_view_feed import changed_nested_rows
 from rekindle.runtime.shredded import RowsOf, level_of, nested, standing_for
 from rekindle.runtime.state import State, TableEntry, ViewEntry
 from rekindle.runtime.transaction import Transaction
@@ -133,11 +134,9 @@ class DataReader:
         if isinstance(entry, TableEntry) and entry.level is not None:
             rows_of = partial(self.committed, state)
             return changed_rows(self.connection, state, entry, since, rows_of)
-        if level_of(entry) is not None:
-            raise UnsupportedError(
-                f"the changes of '{entry.name}' are those of its parts",
-                hint=f"db.changes of each of the names in db.explain({entry.name!r})",
-            )
+        if isinstance(entry, ViewEntry) and entry.level is not None:
+            rows_of = partial(self.committed, state)
+            return changed_nested_rows(self.connection, state, entry, since, rows_of)
         if isinstance(entry, ViewEntry) and entry.factorisation is not None:
             raise UnsupportedError(
                 f"the changes of '{entry.name}' are not kept: it is factorised",

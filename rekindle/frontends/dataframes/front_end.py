@@ -25,17 +25,21 @@ class DataFrames(FrontEnd[DataFrame, FrameDefinition]):
     given_as: ClassVar[str] = "a DataFrame built from db.table(...)"
 
     def define(self, name: str, given: DataFrame, catalog: Catalog) -> Sequence[Defined]:
-        definition = frame_definition(name, given, catalog)
         analysed = given._jdf.queryExecution().analyzed()
         groups = collecting_groups(catalog.catalyst, analysed)
         if groups is None:
-            term = catalog.translate(given)
-            return [Defined(name, definition, term, given.schema, settings_of(given))]
+            return self.define_flat(name, given, catalog)
+        definition = frame_definition(name, given, catalog)
 
         def kept(part: str, frame: DataFrame) -> FrameDefinition:
             return frame_definition(name, frame, catalog)
 
         return [defined_groups(name, definition, groups, kept, catalog, settings_of(given))]
+
+    def define_flat(self, name: str, given: DataFrame, catalog: Catalog) -> Sequence[Defined]:
+        term = catalog.translate(given)
+        definition = frame_definition(name, given, catalog)
+        return [Defined(name, definition, term, given.schema, settings_of(given))]
 
     def recompute(
         self, name: str, definition: FrameDefinition, catalog: Catalog, contents: ContentsOf

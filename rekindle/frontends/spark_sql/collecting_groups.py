@@ -180,7 +180,7 @@ class _Division:
         if not fields:
             columns.append(catalyst.named(element, VALUE))
         plan = catalyst.plan("Project")(catalyst.seq(columns), rows)
-        if call.isDistinct() or simple_name(function) == "CollectSet":
+        if _is_distinct(call):
             plan = catalyst.plan("Distinct")(plan)
         return Dictionary(self.within(plan), of_values=not fields)
 
@@ -197,8 +197,13 @@ def _collected(expression: JavaObject) -> JavaObject | None:
     if simple_name(function) not in COLLECTING:
         return None
     # Which of the texts that a collation takes for one is shown is for Spark to say.
-    is_told_apart = expression.isDistinct() or simple_name(function) == "CollectSet"
-    return None if is_told_apart and is_collated(function.dataType()) else expression
+    collated = _is_distinct(expression) and is_collated(function.dataType())
+    return None if collated else expression
+
+
+def _is_distinct(call: JavaObject) -> bool:
+    """Does a call take each element once?"""
+    return bool(call.isDistinct()) or simple_name(call.aggregateFunction()) == "CollectSet"
 
 
 def _passed(node: JavaObject, calls: dict[int, JavaObject]) -> dict[int, JavaObject]:

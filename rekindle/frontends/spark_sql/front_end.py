@@ -45,13 +45,16 @@ class SparkSql(FrontEnd[str, SqlDefinition]):
     def define(self, name: str, given: str, catalog: Catalog) -> Sequence[Defined]:
         groups = _collecting(given, catalog, catalog.scope)
         if groups is None:
-            return [define_query(name, SqlDefinition(given), given, catalog)]
+            return self.define_flat(name, given, catalog)
 
         def kept(part: str, frame: DataFrame) -> SqlDefinition:
             return SqlDefinition(given, part)
 
         settings = catalog.catalyst.settings()
         return [defined_groups(name, SqlDefinition(given), groups, kept, catalog, settings)]
+
+    def define_flat(self, name: str, given: str, catalog: Catalog) -> Sequence[Defined]:
+        return [define_query(name, SqlDefinition(given), given, catalog)]
 
     def define_again(self, name: str, definition: SqlDefinition, catalog: Catalog) -> Defined:
         if definition.part is None:

@@ -39,7 +39,7 @@ from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.frontends.spark_sql.carried import Carried, reached
 from rekindle.frontends.spark_sql.dictionaries import Dictionaries
 from rekindle.names import sql_text
-from rekindle.nested.levels import LABEL, POSITION, VALUE, Level
+from rekindle.nested.levels import POSITION, VALUE, Level
 
 _PLANS = "org.apache.spark.sql.catalyst.plans"
 _OPTIMISER = "org.apache.spark.sql.catalyst.optimizer"
@@ -261,13 +261,17 @@ class _Opening:
     ) -> _Rows:
         """The rows beside the elements of their bags."""
         dictionary = self._dictionaries.rows(level)
-        columns = {str(column.name()): column for column in items(dictionary.output())}
-        label = columns.pop(LABEL)
-        columns.pop(POSITION, None)
+        label, *columns = items(dictionary.output())
+        absent = [self._catalyst.expression("IsNull")(label)] if node.outer() else []
+        if str(columns[0].name()) == POSITION:
+            # An element that is NULL has no columns to say so, and a negative position.
+            position = columns.pop(0)
+            zero = self._catalyst.cast(self._catalyst.literal("0"), position.dataType())
+            absent.append(self._catalyst.expression("LessThan")(position, zero))
         outer = bool(node.outer())
         joined = self._joined(rows.plan, bag.shredded, dictionary, label, outer=outer)
         outputs = items(node.generatorOutput())
-        element = self._element(level, columns, bag.fields, label if outer else None)
+        element = self._element(level, columns, bag.fields, absent)
         if simple_name(node.generator()) == "Inline":
             names = [str(name) for name in element.shredded.dataType().fieldNames()]
             given = [element.within(self._catalyst, name) for name in names]
@@ -291,11 +295,12 @@ class _Opening:
     def _element(
         self,
         level: Level,
-        columns: Mapping[str, JavaObject],
+        row: Sequence[JavaObject],
         fields: Sequence[str],
-        label: JavaObject | None,
+        absent: Sequence[JavaObject],
     ) -> Carried:
-        """An element of a dictionary's row, or a field of it; with a label, NULL where that is."""
+        """An element of a dictionary's row, or a field of it; NULL where a condition is true."""
+        columns = {str(column.name()): column for column in row}
         if level.of_values:
             element = Carried(columns[VALUE], level, (VALUE,), 0)
         elif fields:
@@ -303,8 +308,8 @@ class _Opening:
             fields = fields[1:]
         else:
             element = Carried(self._struct(columns), level, (), 0)
-            if label is not None:
-                element = element.renamed(self._unless_null(label, element.shredded))
+            for condition in absent:
+                element = element.renamed(self._unless(condition, element.shredded))
         for name in fields:
             element = element.within(self._catalyst, name)
         return element
@@ -419,9 +424,12 @@ class _Opening:
         return catalyst.expression("CreateNamedStruct")(catalyst.seq(parts))
 
     def _unless_null(self, tested: JavaObject, value: JavaObject) -> JavaObject:
-        catalyst = self._catalyst
-        absent = catalyst.expression("IsNull")(tested)
-        return catalyst.expression("If")(absent, catalyst.null(value.dataType()), value)
+        return self._unless(self._catalyst.expression("IsNull")(tested), value)
+
+    def _unless(self, condition: JavaObject, value: JavaObject) -> JavaObject:
+        """The value, or NULL where a condition is true."""
+        nothing = self._catalyst.null(value.dataType())
+        return self._catalyst.expression("If")(condition, nothing, value)
 
     def _field_of_each(self, array: JavaObject, name: str) -> JavaObject:
         """A field of each element of an array of structs."""
