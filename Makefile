@@ -7,7 +7,7 @@ SHELL := bash
 
 BIN := $(CURDIR)/.venv/bin
 VENV_PYTHON := $(BIN)/python
-BENCHES := flatness overhead recompute load views shares factorised matrix fivm commits age
+BENCHES := flatness overhead recompute load views shares factorised matrix fivm commits age nested
 REKINDLE_FUZZ_EXAMPLES ?= 60
 export REKINDLE_FUZZ_EXAMPLES
 

@@ -110,6 +110,8 @@ class Report:
     notes: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     picture: str | None = None
+    pictures: Mapping[str, str] = field(default_factory=dict)
+    """Further ones, by what is added to the name of the file."""
     table: Table | None = None
     """Shown instead of one line for each series."""
 

@@ -34,6 +34,7 @@ class Name(enum.StrEnum):
     FIVM = "fivm"
     COMMITS = "commits"
     AGE = "age"
+    NESTED = "nested"
 
 
 def bench(
@@ -52,7 +53,8 @@ def bench(
         int | None, typer.Option("--rounds", min=3, help="Measured rounds after warm-up.")
     ] = None,
     scale: Annotated[
-        float | None, typer.Option("--scale", min=0.0001, help="TPC-H: the scale factor.")
+        float | None,
+        typer.Option("--scale", min=0.0001, help="TPC-H, nested: the scale factor."),
     ] = None,
     change: Annotated[
         float | None,
@@ -60,7 +62,9 @@ def bench(
     ] = None,
     queries: Annotated[
         str | None,
-        typer.Option("--queries", help="TPC-H: which, such as 1,3,5-7; recursion: which programs."),
+        typer.Option(
+            "--queries", help="TPC-H, nested: which, such as 1,3,5-7; recursion: which programs."
+        ),
     ] = None,
     views: Annotated[
         int | None, typer.Option("--views", min=20, help="How many views, where many are asked.")
@@ -98,5 +102,10 @@ def bench(
         if picture is not None and report.picture is not None:
             write_text(picture, report.picture)
             console.print(f"picture written to {picture}", style="dim", soft_wrap=True)
+        if picture is not None:
+            for words, content in report.pictures.items():
+                place = picture.with_stem(f"{picture.stem}-{words}")
+                write_text(place, content)
+                console.print(f"picture written to {place}", style="dim", soft_wrap=True)
     if strict and not report.passed:
         raise typer.Exit(1)
