@@ -9,7 +9,7 @@ from rekindle.catalyst.jvm import Catalyst, JavaObject, children_of, simple_name
 from rekindle.catalyst.rules import rewrite
 from rekindle.errors import DefinitionError
 from rekindle.frontends.spark_sql.analyse import optimise
-from rekindle.frontends.spark_sql.rewriting import RULES, rewritten
+from rekindle.frontends.spark_sql.rewriting import rewritten, rules
 from rekindle.runtime.database import Database
 
 QUERY = """
@@ -25,9 +25,10 @@ def plan(db: Database) -> JavaObject:
     return optimise(catalog.catalyst, catalog.resolve(QUERY))
 
 
-def test_the_order_of_the_rules() -> None:
-    assert [rule.__name__ for rule in RULES] == [
+def test_the_order_of_the_rules(db: Database) -> None:
+    assert [rule.__name__ for rule in rules(db._connection.leaves)] == [
         "join_scalar_subqueries",
+        "open_dictionaries",
         "raise_half_joins",
         "replace_distincts",
         "compute_sessions",
@@ -36,14 +37,14 @@ def test_the_order_of_the_rules() -> None:
 
 
 def test_a_rewritten_plan_is_at_rest(db: Database, plan: JavaObject) -> None:
-    catalyst = db._connection.catalyst
-    found = rewritten(catalyst, plan)
+    catalyst, leaves = db._connection.catalyst, db._connection.leaves
+    found = rewritten(catalyst, leaves, plan)
     assert found is not plan
     assert found.subqueriesAll().isEmpty()
     assert "Distinct" not in {simple_name(node) for node in visited(found, children_of)}
-    for rule in RULES:
+    for rule in rules(leaves):
         assert rule(catalyst, found) is found, rule.__name__
-    assert rewritten(catalyst, found) is found
+    assert rewritten(catalyst, leaves, found) is found
 
 
 def test_a_rule_that_does_not_come_to_rest(
