@@ -52,6 +52,20 @@ VIEWS = {
     "FROM sales GROUP BY 1, 2",
     "places": "SELECT place.y AS y, max_by(code, id) AS code FROM codes GROUP BY place.y",
 }
+CARTS = (
+    "CREATE TABLE carts (id BIGINT, who STRING, lines ARRAY<STRUCT<item: BIGINT, n: INT, "
+    "notes: ARRAY<STRUCT<said: STRING>>>>, PRIMARY KEY (id))"
+)
+NESTED = {
+    "shelves": "FOR i IN items YIELD (id: i.id, sold: FOR s IN sales WHERE s.item = i.id "
+    "YIELD (shop: s.shop, n: s.n), shops: count(FOR s IN sales WHERE s.item = i.id YIELD s.n))",
+    "wanted": "FOR c IN carts YIELD (who: c.who, many: FOR l IN c.lines WHERE plenty(l) "
+    "YIELD (item: l.item, notes: l.notes))",
+    "by_shop": "SELECT shop, collect_list(n) AS ns, count(*) AS c FROM sales GROUP BY shop",
+    "said": "SELECT c.id, l.item, x.said FROM carts c LATERAL VIEW explode(c.lines) AS l "
+    "LATERAL VIEW explode(l.notes) AS x",
+}
+"""Nested tables and views, which databases before the fourth have none of."""
 POLICIES = {
     "weighed": ("view_tree", "SELECT s.shop, count(*) AS c, sum(s.n * i.id) AS w "
                 "FROM sales s JOIN items i ON s.item = i.id GROUP BY s.shop"),
@@ -123,8 +137,13 @@ def build(db: Database) -> None:
         label="n",
         features=["w", "shop"],
     )
+    db.sql(CARTS)
+    db.define("plenty", "(l) -> l.n > 2")
+    for name, query in NESTED.items():
+        db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
     for number in range(1, 5):
         step(db, number)
+    db.redefine("plenty", "(l) -> l.n > 1")
 
 
 def step(db: Database, number: int) -> None:
@@ -148,8 +167,21 @@ def step(db: Database, number: int) -> None:
         with db.transaction() as tx:
             tx.upsert("items", [(first - 10, "renewed", Decimal("0.05"), None)])
             tx.delete("edges", [(number - 1 + 2, 1)])
+        if "carts" in db.tables:
+            _step_carts(db, number)
         db.sql(f"DELETE FROM sales WHERE item = {first - 9}")
         db.sql(f"UPDATE sales SET n = n + 1 WHERE item = {first - 8}")
+
+
+def _step_carts(db: Database, number: int) -> None:
+    """A new cart, and changes inside of the one before."""
+    with db.transaction() as tx:
+        lines = [(i, i + number % 3, [(f"note {i}",)] if i else None) for i in range(3)]
+        tx.insert("carts", [(number, f"who {number}", lines), (100 + number, None, None)])
+        if number > 1:
+            tx.nested("carts", number - 1, "lines").insert([(9, number, [])])
+            tx.nested("carts", number - 1, "lines", {"item": 1}, "notes").insert([("more",)])
+            tx.nested("carts", number - 1, "lines").delete([(0, (number - 1) % 3, None)])
 
 
 def contents(db: Database) -> dict[str, list[str]]:
