@@ -14,7 +14,7 @@ with none of them. So the columns that the catalog keeps remember where they cam
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -32,13 +32,15 @@ from rekindle.errors import (
     did_you_mean,
     unknown_name,
 )
+from rekindle.nested.levels import Level
 from rekindle.runtime.contents import repeated, snapshot
 from rekindle.runtime.history import Changes
 from rekindle.runtime.log import CommitLog
+from rekindle.runtime.nested_arrow import nested_rows, nested_schema
 from rekindle.runtime.places import placed
 from rekindle.runtime.state import Entry, State, ViewEntry
 from rekindle.runtime.stored import sound_definition
-from rekindle.traces.partition import KeyRange, key_ranges
+from rekindle.traces.partition import ALL_KEYS, KeyRange, key_ranges
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
@@ -106,19 +108,14 @@ class RekindleSource(DataSource):
                 f"'{name}' is kept factorised and has no rows to read",
                 hint="read it with db.table(...) or db.factorised(...)",
             )
-        if entry.level is not None:
-            raise UnsupportedError(
-                f"'{name}' is nested, and has no rows of its own to read",
-                hint="read it with db.table(...), or its parts with db.shredded(...)",
-            )
         return store, state, entry
 
     @briefly
     def schema(self) -> StructType:
         options = given_options(self.options)
         _, state, entry = self._open(options)
-        payload = state.traces[entry.node].layout.payload
         with sound_definition(entry.name):
+            payload = _columns(state, entry)
             stored = from_arrow_schema(payload, prefer_timestamp_ntz=True)
         origin = {_ORIGIN: json.dumps(options)} if _is_of_catalog(self.options) else None
         return StructType(
@@ -132,15 +129,32 @@ class RekindleSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = {**_remembered(schema), **given_options(self.options)}
         store, state, entry = self._open(options)
-        undone: Changes | None = None
-        if "epoch" in options:
-            undone = state.undone(entry.name, _epoch(options["epoch"]))
+        epoch = _epoch(options["epoch"]) if "epoch" in options else None
         places = {name.lower(): i for i, name in enumerate(entry.schema.names)}
         for name in schema.names:
             if name.lower() not in places:
                 raise unknown_name("column", name, entry.schema.names, entry.name)
         wanted = {name: places[name.lower()] for name in schema.names}
+        if entry.level is not None:
+            names = {name: entry.schema.names[place] for name, place in wanted.items()}
+            parts = [_Part.of(state, each.view, epoch) for _, each in entry.level.paths()]
+            return NestedReader(store, entry.level, parts, names)
+        undone = None if epoch is None else state.undone(entry.name, epoch)
         return RekindleReader(store, state.traces[entry.node], undone, wanted, len(entry.schema))
+
+
+def _columns(state: State, entry: Entry) -> pa.Schema:
+    """The columns of a table or view, as they are stored or put together."""
+    if entry.level is None:
+        return state.traces[entry.node].layout.payload
+    views = [state.entry(level.view) for _, level in entry.level.paths()]
+    return nested_schema(entry.level, {view.name: _named(state, view) for view in views})
+
+
+def _named(state: State, part: Entry) -> pa.Schema:
+    payload = state.traces[part.node].layout.payload
+    pairs = zip(payload, part.schema.names, strict=True)
+    return pa.schema([field.with_name(name) for field, name in pairs])
 
 
 def given_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -204,6 +218,51 @@ def _epoch(given: str) -> int:
         return int(given)
     except ValueError:
         raise HistoryError(f"the option epoch is '{given}', which is no number") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a nested table or view: its rows, and the names of its columns."""
+
+    name: str
+    names: tuple[str, ...]
+    trace: Trace
+    undone: Changes | None
+
+    @staticmethod
+    def of(state: State, name: str, epoch: int | None) -> _Part:
+        entry = state.entry(name)
+        undone = None if epoch is None else state.undone(name, epoch)
+        return _Part(name, entry.schema.names, state.traces[entry.node], undone)
+
+    def rows(self, store: Store) -> pa.Table:
+        """The rows, each as often as it occurs."""
+        found = [
+            repeated(table, len(self.names))
+            for table in snapshot(self.trace, self.undone, store, ALL_KEYS)
+        ]
+        empty = self.trace.layout.payload.empty_table()
+        return pa.concat_tables([empty, *found]).rename_columns(list(self.names))
+
+
+class NestedReader(DataSourceReader):
+    """Reads nested rows in one task, which holds the elements that it puts together."""
+
+    def __init__(
+        self, store: Store, level: Level, parts: Sequence[_Part], wanted: Mapping[str, str]
+    ) -> None:
+        self._store = store
+        self._level = level
+        self._parts = {part.name: part for part in parts}
+        self._wanted = dict(wanted)
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        rows = nested_rows(self._level, lambda name: self._parts[name].rows(self._store))
+        chosen = rows.select(list(self._wanted.values())).rename_columns(list(self._wanted))
+        yield from chosen.to_batches()
 
 
 class RekindleReader(DataSourceReader):
