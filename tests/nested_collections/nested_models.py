@@ -18,9 +18,7 @@ NESTED = """
         n: count(for o in c.orders, l in o.lines, t in l.notes yield t.text),
         all: for o in c.orders, l in o.lines where l.qty > 1 yield (okey: o.okey, part: l.part))
 """
-FLAT = (
-    "for c in customers, o in c.orders, l in o.lines yield (id: c.id, part: l.part, q: l.qty)"
-)
+FLAT = "for c in customers, o in c.orders, l in o.lines yield (id: c.id, part: l.part, q: l.qty)"
 SQL = """
     SELECT id, name, size(orders) AS n, get(orders, 0).okey AS first,
         aggregate(orders, 0, (a, o) -> a + coalesce(size(o.lines), 10)) AS m FROM customers
