@@ -667,7 +667,7 @@ class Engine:
             for node in given:
                 self._check_current(node)
             for each in watched:
-                self._check_watched(each)
+                self.check_watched(each)
             self._follow_settings(self.circuit, self.state.entries)
             epoch = self.state.epoch + 1
             offsets = with_changes(self.state.offsets, moved, epoch)
@@ -707,7 +707,7 @@ class Engine:
         if entry is None or entry.node != node.id:
             raise altered(node.name)
 
-    def _check_watched(self, watched: Watched) -> None:
+    def check_watched(self, watched: Watched) -> None:
         """Raise if somebody has changed keys that a transaction has read."""
         self._check_current(watched.node)
         trace = self.state.traces[watched.node.id]

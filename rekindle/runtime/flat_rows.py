@@ -173,6 +173,7 @@ class Stored:
     rows: dict[str, pa.Table]
     _places: dict[str, dict[Label, list[int]]] = field(default_factory=dict)
     _values: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    _positions: dict[str, Int64s] = field(default_factory=dict)
 
     @property
     def top(self) -> pa.Table:
@@ -183,7 +184,7 @@ class Stored:
         if part.node.name not in self._places:
             rows = self.rows[part.node.name]
             labels = labels_of(rows.column(column_name(0)))
-            order = np.argsort(positions_of(rows), kind="stable")
+            order = np.argsort(self.positions(part), kind="stable")
             places: dict[Label, list[int]] = {}
             for number in order.tolist():
                 label = labels[number]
@@ -191,6 +192,14 @@ class Stored:
                 places.setdefault(label, []).append(number)
             self._places[part.node.name] = places
         return self._places[part.node.name]
+
+    def positions(self, part: Part) -> Int64s:
+        """The positions of the rows of a part, also of elements that are NULL."""
+        name = part.node.name
+        if name not in self._positions:
+            at = integers(self.rows[name].column(column_name(1)))
+            self._positions[name] = np.where(at < 0, ~at, at)
+        return self._positions[name]
 
     def nested_rows(self, part: Part, numbers: Sequence[int]) -> pa.Table:
         """Some rows of a part with arrays for labels; of elements the fields alone."""
@@ -251,12 +260,6 @@ class Stored:
 
     def weights(self, part: Part) -> Int64s:
         return integers(self.rows[part.node.name].column(WEIGHT))
-
-
-def positions_of(rows: pa.Table) -> Int64s:
-    """The positions of rows of a part, also of elements that are NULL."""
-    at = integers(rows.column(column_name(1)))
-    return np.where(at < 0, ~at, at)
 
 
 def labels_of(column: Any) -> list[Label | None]:

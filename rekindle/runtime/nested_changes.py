@@ -13,8 +13,8 @@ a change of that by another transaction is a conflict.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,7 +30,6 @@ from rekindle.runtime.flat_rows import (
     Stored,
     flattened,
     labels_of,
-    positions_of,
     values_of,
 )
 from rekindle.runtime.keys import comparable, keys_of
@@ -70,11 +69,12 @@ class NestedChanges:
     # ---- rows ------------------------------------------------------------------------------
 
     def add(self, columns: pa.Table, weights: Int64s) -> list[pa.Table]:
-        """Add rows, remove those of negative weights; gives the rows that were not found."""
+        """Add rows, remove those of negative weights; gives rows that were not there to remove."""
         gone = np.flatnonzero(weights < 0)
         missing: list[pa.Table] = []
         if len(gone):
-            missing = self._remove(columns.take(pa.array(gone)), -weights[gone])
+            taken = np.repeat(gone, -weights[gone])
+            missing = self._remove(columns.take(pa.array(taken)))
         come = np.flatnonzero(weights > 0)
         if len(come):
             self._bring(columns.take(pa.array(come)), weights[come])
@@ -96,26 +96,29 @@ class NestedChanges:
         for name, flat in flattened(self.nested, columns, positions).items():
             self._collect(name, flat, weights)
 
-    def _remove(self, columns: pa.Table, weights: Int64s) -> list[pa.Table]:
-        """Remove rows that are given in full."""
+    def _remove(self, columns: pa.Table) -> list[pa.Table]:
+        """Remove rows that are given in full; gives those that are not there, one by one.
+
+        Their flat rows would not tell: a row whose array is not that of the table may have the
+        flat row of one in the table, and some of its elements.
+        """
         top = self.nested.top
         seen = self.find(columns, self.tx.reader)
-        left = self._remove_found(seen, columns, weights)
+        left = self._remove_found(seen, columns)
         if len(left) and top.node.name in self.tx.changed:
             # A row that came in this transaction may have the key of one that goes away now, and
             # their arrays are one until then; what was there before is by itself.
-            columns, weights = columns.take(left), weights[left.to_numpy()]
-            left = self._remove_found(self.find(columns, self.tx.before), columns, weights)
-        if not len(left):
-            return []
-        columns, weights = columns.take(left), weights[left.to_numpy()]
-        for name, flat in flattened(self.nested, columns).items():
-            self._collect(name, flat, -weights)
-        return [columns]
+            columns = columns.take(left)
+            left = self._remove_found(self.find(columns, self.tx.before), columns)
+        return [columns.slice(number, 1) for number in left.to_pylist()]
 
-    def _remove_found(self, stored: Stored, columns: pa.Table, weights: Int64s) -> pa.Array:
+    def _remove_found(self, stored: Stored, columns: pa.Table) -> pa.Array:
         """Remove the given rows that are there, once; gives the numbers of the others."""
         top = self.nested.top
+        same = _same_rows(stored, columns, self.nested)
+        if same is not None:
+            self.remove_all(stored, top, same)
+            return pa.array([], pa.int64())
         places: dict[Any, list[int]] = {}
         keys = list(keys_of(stored.top, self.nested.owner.key))
         counts = Counter(keys)
@@ -124,7 +127,7 @@ class NestedChanges:
         left, found = [], []
         for number, value in enumerate(values_of(columns)):
             there = places.get(value)
-            if there and counts[keys[there[0]]] == 1 and weights[number] == 1:
+            if there and counts[keys[there[0]]] == 1:
                 found.append(there.pop())
             else:
                 left.append(number)
@@ -207,6 +210,23 @@ class NestedChanges:
         return rows
 
 
+def _same_rows(stored: Stored, columns: pa.Table, nested: NestedTable) -> list[int] | None:
+    """The numbers of the stored rows, if they are just the given ones; None if one may differ."""
+    numbers = _numbers(stored, columns, nested)
+    if numbers is None or len(set(numbers)) < len(columns) or len(columns) < len(stored.top):
+        return None
+    found = stored.nested_rows(nested.top, numbers)
+    return numbers if found.equals(columns.cast(found.schema)) else None
+
+
+def _numbers(stored: Stored, columns: pa.Table, nested: NestedTable) -> list[int] | None:
+    """For each of the given rows the number of the stored one with its key, if all have one."""
+    rows = {key: number for number, key in enumerate(keys_of(stored.top, nested.owner.key))}
+    found = [rows.get(key) for key in keys_of(columns, nested.owner.key)]
+    numbers = [number for number in found if number is not None]
+    return numbers if len(numbers) == len(found) else None
+
+
 def _negative(rows: pa.Table) -> pa.Table:
     place = rows.column_names.index(WEIGHT)
     return rows.set_column(place, WEIGHT, pa.array(-integers(rows.column(WEIGHT))))
@@ -224,16 +244,57 @@ def _aligned(nested: NestedTable, columns: pa.Table, before: Stored) -> Position
     key = nested.owner.key
     rows = {each: number for number, each in enumerate(keys_of(before.top, key))}
     found: dict[tuple[str, ...], list[int]] = {part.path: [] for part in nested.parts}
-    lists = [column.to_pylist() for column in columns.columns]
-    for number, each in enumerate(keys_of(columns, key)):
-        values = tuple(column[number] for column in lists)
-        _align(nested.top, values, rows.get(each), before, found)
+    changed = _keep_same(nested, columns, before, found)
+    lists = {place - changed.first: columns.column(place).to_pylist() for place, _ in changed.bags}
+    for number, each in enumerate(keys_of(columns, key) if changed.bags else ()):
+        values = {place: column[number] for place, column in lists.items()}
+        _align(changed, values, rows.get(each), before, found)
     return {path: np.array(each, dtype=np.int64) for path, each in found.items()}
+
+
+def _keep_same(
+    nested: NestedTable,
+    columns: pa.Table,
+    before: Stored,
+    found: dict[tuple[str, ...], list[int]],
+) -> Part:
+    """Note the positions of the columns that are as they were; gives the top with the others."""
+    top = nested.top
+    numbers = _numbers(before, columns, nested)
+    if numbers is None:
+        return top
+    old = before.nested_rows(top, numbers)
+    others = []
+    for place, inner in top.bags:
+        if old.column(place).equals(columns.column(place).cast(old.column(place).type)):
+            _keep(top, place, inner, numbers, before, found)
+        else:
+            others.append((place, inner))
+    return replace(top, bags=tuple(others))
+
+
+def _keep(
+    part: Part,
+    place: int,
+    inner: Part,
+    numbers: Sequence[int],
+    before: Stored,
+    found: dict[tuple[str, ...], list[int]],
+) -> None:
+    """Note the positions that all in the arrays of a column of some rows has."""
+    rows = before.rows[part.node.name].take(pa.array(numbers, pa.int64()))
+    places = before.elements(inner)
+    labels = labels_of(rows.column(column_name(place)))
+    elements = [n for label in labels if label is not None for n in places.get(label, [])]
+    at = before.positions(inner)
+    found[inner.path] += at[elements].tolist()
+    for below, deeper in inner.bags:
+        _keep(inner, below, deeper, elements, before, found)
 
 
 def _align(
     part: Part,
-    values: tuple[Any, ...],
+    values: Mapping[int, Any],
     old: int | None,
     before: Stored,
     found: dict[tuple[str, ...], list[int]],
@@ -248,7 +309,7 @@ def _align(
             labels = before.rows[part.node.name].column(column_name(place)).slice(old, 1)
             (label,) = labels_of(labels)
             numbers = [] if label is None else before.elements(inner).get(label, [])
-        held, at = before.values(inner), positions_of(before.rows[inner.node.name])
+        held, at = before.values(inner), before.positions(inner)
         same = kept(
             [held[n] for n in numbers],
             [None if e is None else tuple(map(comparable, e.values())) for e in elements],
@@ -262,7 +323,7 @@ def _align(
             stays = i in same and positions[i] == known[i]
             _align(
                 inner,
-                tuple(element.values()),
+                dict(enumerate(element.values())),
                 numbers[same[i]] if stays else None,
                 before,
                 found,
@@ -273,11 +334,12 @@ def element_positions(
     part: Part, rows: pa.Table, old: Sequence[int], before: Stored
 ) -> tuple[Int64s, Positions]:
     """The positions of elements that take the place of others, and of all that is in them."""
-    at = positions_of(before.rows[part.node.name])[list(old)]
+    at = before.positions(part)[list(old)]
     found: dict[tuple[str, ...], list[int]] = {each.path: [] for each in part.all}
     lists = [column.to_pylist() for column in rows.columns]
     for number, place in enumerate(old):
-        _align(part, tuple(column[number] for column in lists), place, before, found)
+        values = {i: column[number] for i, column in enumerate(lists)}
+        _align(part, values, place, before, found)
     return at, {path: np.array(each, dtype=np.int64) for path, each in found.items()}
 
 

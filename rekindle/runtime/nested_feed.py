@@ -119,7 +119,6 @@ def _now(
             keys.append(_keys(part, rows, names))
     if keys:
         given = pa.concat_tables(keys)
-        given = given.group_by(names, use_threads=False).aggregate([]).select(names)
         looking = NestedChanges(nested, _Contents(connection, state))
         stored = looking.find(given, looking.tx.reader)
     else:

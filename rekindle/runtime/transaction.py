@@ -49,7 +49,7 @@ from rekindle.runtime.deep_updates import DeepUpdate
 from rekindle.runtime.elements import Reading
 from rekindle.runtime.engine import Engine, altered, table_node
 from rekindle.runtime.factored import Factors, factored_change, products
-from rekindle.runtime.flat_rows import flattened_frames
+from rekindle.runtime.flat_rows import flattened_frames, values_of
 from rekindle.runtime.keys import keys_of
 from rekindle.runtime.lengths import fitted
 from rekindle.runtime.nested_changes import NestedChanges
@@ -111,7 +111,7 @@ class Transaction:
         self._watched: dict[Table, set[int]] = {}
         """The keys of parts of nested tables that were read, and have to stay as they are."""
         self._missing: list[tuple[str, pa.Table]] = []
-        """Rows of nested tables that were removed and not found."""
+        """Rows of nested tables that were removed and are not there, unless they come yet."""
         self._offsets: dict[str, OffsetChange] = {}
         self._repeats = False
         """Is what it brings there already, by a batch that was committed before?"""
@@ -330,11 +330,11 @@ class Transaction:
         with self.turn:
             collected: list[dict[str, Any]] = [self._rows, self._frames, self._factors]
             sizes = [{name: len(parts) for name, parts in each.items()} for each in collected]
-            missing = len(self._missing)
+            missing = list(self._missing)
             try:
                 yield
             except BaseException:
-                del self._missing[missing:]
+                self._missing = missing
                 for each, known in zip(collected, sizes, strict=True):
                     for name in list(each):
                         del each[name][known.get(name, 0) :]
@@ -413,13 +413,15 @@ class Transaction:
         """
         self._check_open()
         try:
-            changes = {} if self._repeats else self._changes()
-            if self._repeats or not (changes or self._offsets):
-                return None
             watched = [
                 Watched(node, self.trace(node), self.snapshot.epoch, frozenset(keys))
                 for node, keys in self._watched.items()
             ]
+            if not self._repeats:
+                self._refuse_missing(watched)
+            changes = {} if self._repeats else self._changes()
+            if self._repeats or not (changes or self._offsets):
+                return None
             offsets = tuple(self._offsets.values())
             request = Request(changes, self._deadline, offsets, watched)
             try:
@@ -431,6 +433,20 @@ class Transaction:
             return self.epoch
         finally:
             self._end()
+
+    def _refuse_missing(self, watched: list[Watched]) -> None:
+        """Raise if rows of nested tables were to be removed that are not there."""
+        if not self._missing:
+            return
+        for each in watched:
+            self._engine.check_watched(each)
+        name, row = self._missing[0]
+        raise ConstraintError(
+            f"cannot delete {show_row(row, 0)} from '{name}': there is no such row",
+            detail=f"{len(self._missing)} row(s) to delete are not in the table",
+            hint="nothing was applied; read the row first with "
+            f"db.table('{name}') and compare every column",
+        )
 
     def _changes(self) -> dict[Table, TableChange]:
         """What was asked for, table by table."""
@@ -473,13 +489,6 @@ class Transaction:
         """A broken constraint as a conflict, if somebody changed the same keys meanwhile."""
         if isinstance(error, ConflictError):
             return error
-        for name, rows in self._missing:
-            return ConstraintError(
-                f"cannot delete {show_row(rows, 0)} from '{name}': there is no such row",
-                detail=f"{len(rows)} row(s) to delete are not in the table",
-                hint="nothing was applied; read the row first with "
-                f"db.table('{name}') and compare every column",
-            )
         for node, change in changes.items():
             if self._is_changed_since(node, change):
                 return ConflictError(
@@ -589,8 +598,25 @@ class Transaction:
         if changes is None:
             self._rows.setdefault(node.name, []).append(weighted)
             return
-        missing = changes.add(columns, integers(weighted.column(WEIGHT)))
-        self._missing += [(node.name, rows) for rows in missing]
+        weights = self._paid(node, columns, integers(weighted.column(WEIGHT)))
+        missing = changes.add(columns, weights)
+        self._missing += [(node.name, row) for row in missing]
+
+    def _paid(self, node: Table, columns: pa.Table, weights: Int64s) -> Int64s:
+        """The weights of rows less those that were removed before they came."""
+        owed = [each for each in self._missing if each[0] == node.name]
+        if not owed:
+            return weights
+        weights = weights.copy()
+        values = list(values_of(columns))
+        for each in owed:
+            (value,) = values_of(each[1])
+            for number, other in enumerate(values):
+                if weights[number] > 0 and value == other:
+                    weights[number] -= 1
+                    self._missing = [m for m in self._missing if m is not each]
+                    break
+        return weights
 
 
 def _is_number(value: object) -> bool:
