@@ -149,6 +149,9 @@ class Redefinition:
             return False
         moved, epoch = self._moved, self._context.epoch
         fresh = frozenset({node.id, *(key for key in read if key not in moved.traces)})
+        apart = self._plans.settings.get(node.id)
+        if apart is not None:
+            self._plans.settings = {**dict.fromkeys(fresh, apart), **self._plans.settings}
         try:
             result = self._filling.fill(circuit, fresh, moved.traces, epoch)
         except EvaluationError:
@@ -165,11 +168,12 @@ class Redefinition:
             for key in self._unfilled & reached
             if isinstance(self._circuit.nodes[key], Stateful)
         )
-        filled = self._filling.fill(self._circuit, needed, moved.traces, epoch)
-        moved.traces |= self._filling.contents(self._circuit, needed, filled)
-        moved.passing |= filled.passing
         self._unfilled -= reached
-        self._note(filled)
+        if needed:
+            filled = self._filling.fill(self._circuit, needed, moved.traces, epoch)
+            moved.traces |= self._filling.contents(self._circuit, needed, filled)
+            moved.passing |= filled.passing
+            self._note(filled)
         if change.rows:
             self._pending[node.id] = change
             self._runs[node.id] = [change]

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from rekindle.calculus.terms import Negate, Term, UnionAll
 from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.comprehension.assembling import nested_query
-from rekindle.frontends.comprehension.collections import Collections, key_type, spark_type
+from rekindle.frontends.comprehension.collections import Collections
 from rekindle.frontends.comprehension.definition import ComprehensionDefinition
 from rekindle.frontends.comprehension.differences import difference
 from rekindle.frontends.comprehension.elaborate import Elaborated, Elaborator
@@ -179,12 +179,24 @@ def _types(defined: Defined) -> tuple[str, ...]:
 def _cast(query: str, columns: T.StructType) -> str:
     """A query whose structs may have NULLs anywhere."""
     shown = [
-        f"CAST({quoted(f.name)} AS {spark_type(key_type(f.dataType))}) AS {quoted(f.name)}"
+        f"CAST({quoted(f.name)} AS {_sql_type(f.dataType)}) AS {quoted(f.name)}"
         if isinstance(f.dataType, T.StructType)
         else quoted(f.name)
         for f in columns.fields
     ]
     return f"SELECT {', '.join(shown)} FROM ({query})"
+
+
+def _sql_type(type_: T.DataType) -> str:
+    match type_:
+        case T.StructType():
+            fields = (f"{quoted(f.name)}: {_sql_type(f.dataType)}" for f in type_.fields)
+            return f"STRUCT<{', '.join(fields)}>"
+        case T.ArrayType():
+            return f"ARRAY<{_sql_type(type_.elementType)}>"
+        case T.MapType():
+            return f"MAP<{_sql_type(type_.keyType)}, {_sql_type(type_.valueType)}>"
+    return type_.simpleString()
 
 
 def _columns(columns: T.StructType, definition: ComprehensionDefinition) -> T.StructType:
