@@ -33,6 +33,7 @@ from rekindle.shapes import ShapeError
 SPEC = ModelSpec("y", ("x",), "ridge", 0.5, query="SELECT x, y FROM t", centres={"x": 1.5})
 DEFINITIONS: list[ViewDefinition] = [
     SqlDefinition("SELECT 1"),
+    SqlDefinition("SELECT collect_list(x) AS xs FROM t", "xs"),
     FrameDefinition("AAAA"),
     AgcaDefinition("q[x] = t(x)", "SELECT x FROM t"),
     DatalogDefinition("p(x) :- t(x).", ("p",), ("SELECT x FROM t",), 0, LIMIT, recursive=False),
