@@ -11,6 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from rekindle.frontends.agca.definition import AgcaDefinition
+from rekindle.frontends.comprehension.definition import ComprehensionDefinition
 from rekindle.frontends.dataframes.definition import FrameDefinition
 from rekindle.frontends.datalog.definition import DatalogDefinition
 from rekindle.frontends.definition import ViewFacts
@@ -41,6 +42,10 @@ DEFINITIONS: list[ViewDefinition] = [
     ModelDefinition(SPEC, SqlDefinition("SELECT sum(x) FROM t")),
     ModelDefinition(ModelSpec("y", ("x",)), FrameDefinition("BBBB")),
 ]
+LATER: list[ViewDefinition] = [
+    ComprehensionDefinition("for x in t yield x", ((1, "SELECT * FROM t"), (-2, "SELECT 1"))),
+]
+"""What early databases have no form of."""
 EARLY: list[dict[str, Any]] = [
     {"sql": "SELECT 1", "plan": None},
     {"sql": None, "plan": "AAAA"},
@@ -71,13 +76,17 @@ EARLY: list[dict[str, Any]] = [
 def test_each_definition_has_one_front_end() -> None:
     kept = [each.keeps for each in FRONT_ENDS]
     assert len(kept) == len(set(kept))
-    assert set(kept) == set(get_args(ViewDefinition)) == {type(each) for each in DEFINITIONS}
+    assert (
+        set(kept)
+        == set(get_args(ViewDefinition))
+        == {type(each) for each in (*DEFINITIONS, *LATER)}
+    )
     assert len({each.kind for each in get_args(ViewDefinition)}) == len(kept)
     for each in DEFINITIONS:
         assert front_end_of(each).keeps is type(each)
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda each: each.kind)
+@pytest.mark.parametrize("definition", [*DEFINITIONS, *LATER], ids=lambda each: each.kind)
 def test_the_stored_form_is_read_back(definition: ViewDefinition) -> None:
     data = json.loads(json.dumps(definition_to_json(definition)))
     check_definition(data, "it")
@@ -87,6 +96,16 @@ def test_the_stored_form_is_read_back(definition: ViewDefinition) -> None:
             check_definition({name: data[name] for name in data if name != field}, "it")
     with pytest.raises(ShapeError, match="more"):
         check_definition({**data, "more": 1}, "it")
+
+
+def test_a_part_of_a_query_is_read_back() -> None:
+    definition = SqlDefinition("SELECT collect_list(x) AS xs FROM t", "xs")
+    data = json.loads(json.dumps(definition_to_json(definition)))
+    check_definition(data, "it")
+    assert definition_from_json(data) == definition
+    assert definition.is_of_part and not SqlDefinition("SELECT 1").is_of_part
+    with pytest.raises(ShapeError):
+        check_definition({**data, "part": 1}, "it")
 
 
 @pytest.mark.parametrize(("early", "definition"), [*zip(EARLY, DEFINITIONS, strict=True)])

@@ -33,6 +33,8 @@ from rekindle.nested.levels import Level
 
 ScopeOf: TypeAlias = Callable[[JavaObject], Mapping[str, JavaObject]]
 """What the names in an unresolved plan stand for."""
+_COLLECTING = ("collect_list", "collect_set", "array_agg")
+"""One of these is in every query that collects elements: most need not be resolved to see it."""
 
 
 class SparkSql(FrontEnd[str, SqlDefinition]):
@@ -73,6 +75,8 @@ class SparkSql(FrontEnd[str, SqlDefinition]):
 
 def _collecting(sql: str, catalog: Catalog, scope_of: ScopeOf) -> CollectingGroups | None:
     """A query that collects elements by group, as its parts."""
+    if not any(word in sql.lower() for word in _COLLECTING):
+        return None
     plan = catalog.parse(sql)
     if divided(catalog.catalyst, plan, catalog.leaves.plans).parts:
         return None

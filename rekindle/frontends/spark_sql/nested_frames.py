@@ -27,8 +27,8 @@ def nested_name(leaves: Leaves, plan: JavaObject) -> str | None:
     name = str(plan.alias())[len(HIDDEN) :]
     if name not in leaves.levels:
         return None
-    found = items(plan.collectLeaves())
-    return name if all(leaves.name_of(leaf) is not None for leaf in found) else None
+    rows = [leaf for leaf in items(plan.collectLeaves()) if simple_name(leaf) == "LogicalRDD"]
+    return name if all(leaves.name_of(leaf) is not None for leaf in rows) else None
 
 
 def with_leaves(catalyst: Catalyst, leaves: Leaves, frame: DataFrame) -> DataFrame:
