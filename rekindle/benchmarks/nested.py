@@ -70,7 +70,7 @@ def run(harness: Harness) -> Report:
 
 
 def _evaluated(harness: Harness, scale: float, queries: Sequence[int]) -> list[Evaluated]:
-    shredded = nested_batch.shredded_queries(harness)
+    shredded = nested_batch.shredded_queries(harness, queries)
     subjects = {_skew(skew): (Sizes.of_scale(scale), skew) for skew in SKEWS}
     subjects[_FEW] = (Sizes.of_few(scale, TOPS), 0.0)
     found = []

@@ -93,14 +93,17 @@ def parts_of(db: Database, view: str) -> dict[str, list[str]]:
     return found
 
 
-def shredded_queries(harness: Harness) -> dict[int, dict[str, list[str]]]:
-    """The parts of all queries, found by creating their views over empty tables."""
+def shredded_queries(harness: Harness, queries: Sequence[int]) -> dict[int, dict[str, list[str]]]:
+    """The parts of queries and of what they read, found by creating views over empty tables."""
     db = harness.database("shapes")
     for shape in SHAPES.values():
         db.sql(shape.ddl)
-    for query in QUERIES.values():
+    found = {}
+    for number in with_sources(list(queries)):
+        query = QUERIES[number]
         db.create_view(query.name, rekindle.comprehension(query.comprehension))
-    return {number: parts_of(db, query.name) for number, query in QUERIES.items()}
+        found[number] = parts_of(db, query.name)
+    return found
 
 
 class Evaluation:

@@ -125,7 +125,8 @@ def maintain(
     stream = Stream(tables, names, batches)
     databases, refused = _databases(harness, number, names)
     again = _Recomputation(harness, number, stream, names)
-    recomputed = {round((i + 1) * batches / RECOMPUTED) - 1 for i in range(RECOMPUTED)}
+    # The middles of equal stretches, so that their mean is that of all batches.
+    recomputed = {int((i + 0.5) * batches / RECOMPUTED) for i in range(RECOMPUTED)}
     steps: dict[str, list[Sample]] = {policy: [] for policy in databases}
     scratch: list[Sample] = []
     # What is compiled and loaded once is no part of a batch.

@@ -75,7 +75,7 @@ def few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def evaluation(spark: SparkSession, tmp_path: Path, few_tasks: None) -> Evaluation:
     with Harness(spark, tmp_path, Request(), Console(quiet=True)) as harness:
-        shredded = shredded_queries(harness)
+        shredded = shredded_queries(harness, list(QUERIES))
     tables = generate(TINY, 0.2)
     found = Evaluation(spark, tmp_path / "rows", tables, shredded)
     for number in QUERIES:
