@@ -172,7 +172,8 @@ class ElementType:
             value = places.get(i)
             if i in places and not isinstance(value, str):
                 plain[i] = value
-            written = F.expr(value) if isinstance(value, str) else F.col(quoted(field.name))
+            with resolving(()):
+                written = F.expr(value) if isinstance(value, str) else F.col(quoted(field.name))
             shown.append(written.alias(field.name))
         node = Table(self.name, Schema((*self.schema.fields, Field(NUMBER, "bigint"))), (), "")
         with resolving(()):

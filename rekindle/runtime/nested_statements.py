@@ -20,7 +20,8 @@ from rekindle.errors import StatementError
 from rekindle.names import QUOTED, unquoted
 
 _HEAD = re.compile(
-    r"\s*(?P<verb>INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s+NESTED\s+(?=[`\w]+\s*\[)", re.IGNORECASE
+    rf"\s*(?P<verb>INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s+NESTED\s+(?=(?:{QUOTED}|\w+)\s*\[)",
+    re.IGNORECASE,
 )
 _NAME = re.compile(rf"\s*(?P<name>{QUOTED}|\w+)")
 _NAMED = re.compile(rf"\s*(?P<name>{QUOTED}|[A-Za-z_]\w*)\s*=(?!=)(?P<value>.*)", re.DOTALL)

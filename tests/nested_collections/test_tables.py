@@ -132,6 +132,7 @@ def step(db: Database, model: dict[int, Any], kind: str, key: int, *given: Any) 
                 model[key] = (*row[:3], None if orders is None else changed)
 
 
+@pytest.mark.timeout(1200)
 @given(st.lists(STEPS, min_size=3, max_size=5))
 @settings(max_examples=6, suppress_health_check=list(HealthCheck))
 def test_a_table_is_what_the_model_is(shared: Database, steps: list[Any]) -> None:
