@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -17,16 +17,18 @@ from tests.spark.helpers import bag, refused, rows, strays, weighted
 
 Edge = tuple[int, int]
 
-PROGRAM = """
+PATHS = """
 path(x, y) :- edge(x, y).
 path(x, z) :- path(x, y), edge(y, z).          // left recursion
-node(x) :- edge(x, _).   node(x) :- edge(_, x).
-apart(x, y) :- node(x), node(y), !path(x, y).
-degree(x, n) :- node(x), n = count : { edge(x, _) }.
 root(0). root(7).
 even(x) :- root(x).
 even(y) :- odd(x), edge(x, y).
 odd(y) :- even(x), edge(x, y).
+"""
+PROGRAM = f"""{PATHS}
+node(x) :- edge(x, _).   node(x) :- edge(_, x).
+apart(x, y) :- node(x), node(y), !path(x, y).
+degree(x, n) :- node(x), n = count : {{ edge(x, _) }}.
 same(x, y) :- edge(p, x), edge(p, y), x != y.
 same(x, y) :- edge(p, x), same(p, q), edge(q, y).
 label(x, x) :- node(x).
@@ -40,6 +42,23 @@ def graph(db: Database) -> Database:
     db.sql("CREATE TABLE edge (src INT, dst INT)")
     db.datalog(PROGRAM)
     return db
+
+
+@pytest.fixture
+def paths(db: Database) -> Database:
+    db.sql("CREATE TABLE edge (src INT, dst INT)")
+    db.datalog(PATHS)
+    return db
+
+
+@pytest.fixture(scope="module")
+def unchanged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """A database for all that is refused, which changes nothing of it."""
+    with rekindle.connect(str(tmp_path_factory.mktemp("unchanged")), spark=spark) as db:
+        db.sql("CREATE TABLE edge (src INT, dst INT)")
+        db.sql("INSERT INTO edge VALUES (1, 2)")
+        db.datalog("path(x, y) :- edge(x, y). node(x) :- edge(x, _).")
+        yield db
 
 
 def _step(db: Database, live: list[Edge], pick: random.Random) -> None:
@@ -182,19 +201,19 @@ def test_every_form_of_a_rule_follows_random_changes(db: Database) -> None:
         db.check(view)
 
 
-def test_alternative_derivations_are_not_deleted(graph: Database) -> None:
-    graph.sql("INSERT INTO edge VALUES (1, 2), (2, 4), (1, 3), (3, 4)")
-    graph.sql("DELETE FROM edge WHERE src = 2")
-    assert rows(graph, "path") == bag([(1, 2), (1, 3), (3, 4), (1, 4)])
+def test_alternative_derivations_are_not_deleted(paths: Database) -> None:
+    paths.sql("INSERT INTO edge VALUES (1, 2), (2, 4), (1, 3), (3, 4)")
+    paths.sql("DELETE FROM edge WHERE src = 2")
+    assert rows(paths, "path") == bag([(1, 2), (1, 3), (3, 4), (1, 4)])
 
 
-def test_a_cycle_does_not_support_itself(graph: Database) -> None:
-    graph.sql("INSERT INTO edge VALUES (0, 1), (1, 2), (2, 3), (3, 1)")
-    graph.sql("DELETE FROM edge WHERE src = 0")
-    assert rows(graph, "path") == bag([(a, b) for a in (1, 2, 3) for b in (1, 2, 3)])
-    assert rows(graph, "odd") == bag([])
-    graph.sql("INSERT INTO edge VALUES (0, 1)")
-    assert rows(graph, "odd") == bag([(1,), (2,), (3,)])
+def test_a_cycle_does_not_support_itself(paths: Database) -> None:
+    paths.sql("INSERT INTO edge VALUES (0, 1), (1, 2), (2, 3), (3, 1)")
+    paths.sql("DELETE FROM edge WHERE src = 0")
+    assert rows(paths, "path") == bag([(a, b) for a in (1, 2, 3) for b in (1, 2, 3)])
+    assert rows(paths, "odd") == bag([])
+    paths.sql("INSERT INTO edge VALUES (0, 1)")
+    assert rows(paths, "odd") == bag([(1,), (2,), (3,)])
 
 
 @pytest.mark.parametrize("place", ["inline", "spark"])
@@ -218,24 +237,24 @@ def test_relations_that_the_optimiser_finds_apart(db: Database, place: str) -> N
     assert (rows(db, "a"), rows(db, "b")) == (bag([]), bag([]))
 
 
-def test_duplicates_count_once(graph: Database) -> None:
-    graph.sql("INSERT INTO edge VALUES (1, 2), (1, 2), (NULL, 1)")
-    graph.sql("DELETE FROM edge WHERE src IS NULL")
-    with graph.transaction() as tx:
+def test_duplicates_count_once(paths: Database) -> None:
+    paths.sql("INSERT INTO edge VALUES (1, 2), (1, 2), (NULL, 1)")
+    paths.sql("DELETE FROM edge WHERE src IS NULL")
+    with paths.transaction() as tx:
         tx.delete("edge", [(1, 2)])
-    assert rows(graph, "path") == bag([(1, 2)])
-    assert weighted(graph.changes("path", since=graph.epoch - 1)) == {}
+    assert rows(paths, "path") == bag([(1, 2)])
+    assert weighted(paths.changes("path", since=paths.epoch - 1)) == {}
 
 
-def test_a_small_change_touches_few_rows(graph: Database) -> None:
+def test_a_small_change_touches_few_rows(paths: Database) -> None:
     """A chain of 60 edges has 1,830 paths; one edge at its end adds 61."""
-    with graph.transaction() as tx:
+    with paths.transaction() as tx:
         tx.insert("edge", [(i, i + 1) for i in range(100, 160)])
-    graph.sql("INSERT INTO edge VALUES (160, 161)")
-    assert sum(weighted(graph.changes("path", since=graph.epoch - 1)).values()) == 61
-    last = graph.last_step
+    paths.sql("INSERT INTO edge VALUES (160, 161)")
+    assert sum(weighted(paths.changes("path", since=paths.epoch - 1)).values()) == 61
+    last = paths.last_step
     assert last is not None
-    behind = {node.id for node in graph.explain("path").nodes}
+    behind = {node.id for node in paths.explain("path").nodes}
     assert sum(step.rows_in for key, step in last.nodes.items() if key in behind) < 800
 
 
@@ -335,9 +354,9 @@ def test_a_program_without_end_leaves_the_database(db: Database) -> None:
         ("a(x) :- edge(x, _). b(y) :- nowhere(y).", "unknown relation 'nowhere'"),
     ],
 )
-def test_errors_name_the_rule(graph: Database, program: str, words: str) -> None:
-    with refused(graph, StatementError, words):
-        graph.datalog(program)
+def test_errors_name_the_rule(unchanged: Database, program: str, words: str) -> None:
+    with refused(unchanged, StatementError, words):
+        unchanged.datalog(program)
 
 
 def test_sums_and_counts_inside_a_recursion(db: Database) -> None:

@@ -6,18 +6,25 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+import rekindle
 from rekindle.runtime.database import Database
 from tests.spark.helpers import bag, collected
 
 
-@pytest.fixture
-def orders(db: Database, warehouse: str) -> str:
-    """A database with a table and a view; gives its path."""
+@pytest.fixture(scope="module")
+def orders(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database with a table and a view, which is only read; gives its path."""
+    path = str(tmp_path_factory.mktemp("orders"))
+    with rekindle.connect(path, spark=spark) as db:
+        _fill(db)
+    return path
+
+
+def _fill(db: Database) -> None:
     db.sql("CREATE TABLE orders (id BIGINT, total DOUBLE)")
     db.create_view("spend", "SELECT sum(total) AS t FROM orders")
     db.sql("INSERT INTO orders VALUES (1, 2.5), (1, 2.5)")
     db.sql("INSERT INTO orders VALUES (2, 1.0)")
-    return warehouse
 
 
 def test_the_newest_epoch_and_an_earlier_one(orders: str, spark: SparkSession) -> None:
@@ -62,8 +69,9 @@ def test_a_path_in_every_spelling(orders: str, spark: SparkSession, spelling: st
     assert spark.read.format("rekindle").load(path).count() == 3
 
 
-def test_a_table_of_sparks_catalog(orders: str, db: Database, spark: SparkSession) -> None:
-    given = f"USING rekindle OPTIONS (path '{orders}/orders'"
+def test_a_table_of_sparks_catalog(warehouse: str, db: Database, spark: SparkSession) -> None:
+    _fill(db)
+    given = f"USING rekindle OPTIONS (path '{warehouse}/orders'"
     spark.sql(f"CREATE TABLE from_rekindle {given}) TBLPROPERTIES (mine = 'yes')")
     try:
         assert collected(spark.table("from_rekindle")) == bag([(1, 2.5), (1, 2.5), (2, 1.0)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -19,6 +21,17 @@ from tests.spark.helpers import bag, refused, rows
 
 @pytest.fixture
 def shop(db: Database) -> Database:
+    return _filled(db)
+
+
+@pytest.fixture(scope="module")
+def standing(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The same for all that is refused, which changes nothing of it."""
+    with rekindle.connect(str(tmp_path_factory.mktemp("standing")), spark=spark) as db:
+        yield _filled(db)
+
+
+def _filled(db: Database) -> Database:
     db.sql("CREATE TABLE orders (id BIGINT, cust BIGINT, total DOUBLE, PRIMARY KEY (id))")
     db.sql("CREATE TABLE log (what STRING NOT NULL, n INT)")
     db.sql("INSERT INTO orders VALUES (1, 7, 9.5), (2, 7, 1.0), (3, 8, 2.5)")
@@ -225,10 +238,10 @@ BAD = [
 
 @pytest.mark.parametrize(("statement", "kind", "words"), BAD, ids=[case[0] for case in BAD])
 def test_a_bad_statement_names_its_fault_and_applies_nothing(
-    shop: Database, statement: str, kind: type, words: list[str]
+    standing: Database, statement: str, kind: type, words: list[str]
 ) -> None:
-    with refused(shop, kind, *words):
-        shop.sql(statement)
+    with refused(standing, kind, *words):
+        standing.sql(statement)
 
 
 @pytest.mark.parametrize("type_", ["TIME", "ARRAY<TIME(3)>"])
