@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from rekindle.runtime.database import Database
@@ -29,26 +31,42 @@ VALUES = {
 ORDERS = ["", "DESC", "DESC NULLS FIRST", "NULLS LAST"]
 
 
-@pytest.mark.parametrize("type_", VALUES)
-def test_the_first_rows_are_those_that_spark_puts_first(db: Database, type_: str) -> None:
-    db.sql(f"CREATE TABLE t (n INT, x {type_})")
-    shown = "CAST(x AS STRING)" if type_.startswith("interval year") else "x"
+def test_the_first_rows_are_those_that_spark_puts_first(db: Database) -> None:
+    """A column of every type; a view of each order has the first rows by every one of them."""
+    types = list(VALUES)
+    columns = ", ".join(f"x{i} {type_}" for i, type_ in enumerate(types))
+    db.sql(f"CREATE TABLE t (n INT, {columns})")
+    views = []
     for i, order in enumerate(ORDERS):
-        query = f"SELECT n, {shown} AS y FROM t ORDER BY x {order}, n LIMIT 2 OFFSET 1"
-        db.create_view(f"v{i}", query)
-    db.create_view(
-        "extremes",
-        f"SELECT min(x) IS NULL AS a, {shown.replace('x', 'min(x)', 1)} AS y, "
-        f"{shown.replace('x', 'max(x)', 1)} AS z FROM t",
-    )
-    views = [*(f"v{i}" for i in range(len(ORDERS))), "extremes"]
-    rows = ", ".join(
-        f"({i}, CAST({value} AS {type_}))" for i, value in enumerate([*VALUES[type_], "NULL"])
-    )
-    db.sql(f"INSERT INTO t VALUES {rows}")
+        first = (
+            f"SELECT {j} AS type, n, CAST(x{j} AS STRING) AS y FROM "
+            f"(SELECT n, x{j} FROM t ORDER BY x{j} {order}, n LIMIT 2 OFFSET 1)"
+            for j in range(len(types))
+        )
+        views.append(f"v{i}")
+        db.create_view(views[-1], " UNION ALL ".join(first))
+    ends = []
+    for i, type_ in enumerate(types):
+        for call in (f"min(x{i})", f"max(x{i})"):
+            shown = f"CAST({call} AS STRING)" if type_.startswith("interval year") else call
+            ends += [f"{call} IS NULL", shown]
+    views.append("extremes")
+    named = ", ".join(f"{end} AS e{i}" for i, end in enumerate(ends))
+    db.create_view(views[-1], f"SELECT {named} FROM t")
+    most = max(map(len, VALUES.values()))
+    rows = [_row(n, {t: each[n % len(each)] for t, each in VALUES.items()}) for n in range(most)]
+    rows.append(_row(most, dict.fromkeys(types, "NULL")))
+    db.sql(f"INSERT INTO t VALUES {', '.join(rows)}")
     _agree(db, views)
     db.sql("DELETE FROM t WHERE n IN (0, 2)")
     _agree(db, views)
+    db.sql(f"DELETE FROM t WHERE n NOT IN (1, {most})")
+    _agree(db, views)
+
+
+def _row(n: int, values: Mapping[str, str]) -> str:
+    """A row with a value of each type."""
+    return f"({n}, {', '.join(f'CAST({value} AS {type_})' for type_, value in values.items())})"
 
 
 def _agree(db: Database, views: list[str]) -> None:
