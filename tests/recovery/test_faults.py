@@ -231,19 +231,19 @@ def campaign(
 
 @pytest.mark.parametrize("epoch", STEPS.values(), ids=STEPS)
 def test_a_failed_step_has_not_happened(campaign: Callable[[int], Campaign], epoch: int) -> None:
-    campaign(epoch).run(input_output_error, stride=4)
+    campaign(epoch).run(input_output_error, stride=9)
 
 
 @pytest.mark.parametrize("step", ["create", "drop"])
 def test_an_interrupted_step_has_not_happened(
     campaign: Callable[[int], Campaign], step: str
 ) -> None:
-    campaign(STEPS[step]).run(FAULTS["interrupt"], stride=4)
+    campaign(STEPS[step]).run(FAULTS["interrupt"], stride=9)
 
 
 def test_every_fault_has_a_name_and_an_end(campaign: Callable[[int], Campaign]) -> None:
     rotating = [make for name, make in FAULTS.items() if name != "interrupt"]
-    campaign(STEPS["checkpoint"]).run(*rotating, stride=2)
+    campaign(STEPS["checkpoint"]).run(*rotating, stride=5)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_every_fault_has_a_name_and_an_end(campaign: Callable[[int], Campaign]) 
 def test_a_fault_that_lasts_is_over_when_it_is_mended(
     campaign: Callable[[int], Campaign], step: str, what: str
 ) -> None:
-    campaign(STEPS[step]).last(*LASTING[what], stride=11)
+    campaign(STEPS[step]).last(*LASTING[what], stride=23)
 
 
 @pytest.mark.torture
