@@ -29,6 +29,7 @@ from rekindle.runtime import restoring
 from rekindle.runtime.database import Database
 from rekindle.runtime.definitions import Definitions
 from rekindle.shapes import ShapeError
+from tests.spark.helpers import rows, weighted
 
 VIEWS = {
     "joined": "SELECT s.shop, i.name, s.n FROM sales s JOIN items i ON s.item = i.id WHERE s.n > 0",
@@ -82,11 +83,7 @@ def law(db: Database, *views: str) -> None:
     """The views equal their recomputation, and their changes sum up to them."""
     for view in views or tuple(db.views):
         db.check(view)
-        columns = db.table(view).columns
-        summed = db.changes(view).groupBy(*columns).agg(F.sum("_weight").alias("_w"))
-        listed = summed.where("_w <> 0").collect()
-        contents = db.table(view).groupBy(*columns).agg(F.count("*").alias("_w")).collect()
-        assert sorted(map(str, listed)) == sorted(map(str, contents)), view
+        assert weighted(db.changes(view)) == rows(db, view), view
 
 
 @contextmanager
@@ -164,7 +161,7 @@ def test_a_stale_view_is_filled_by_the_next_write(
     path: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, make: Making
 ) -> None:
     with rekindle.connect(path, spark, mode="read") as db:
-        before = {view: sorted(map(str, db.table(view).collect())) for view in db.views}
+        before = {view: rows(db, view) for view in db.views}
     make(monkeypatch)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", StaleViewWarning)
@@ -177,8 +174,8 @@ def test_a_stale_view_is_filled_by_the_next_write(
         assert "stale" in str(db.explain("joined"))
         shown = {row["name"]: row["stale"] for row in db.sql("SHOW VIEWS").collect()}
         assert shown["joined"]
-        for view, rows in before.items():
-            assert sorted(map(str, db.table(view).collect())) == rows
+        for view, held in before.items():
+            assert rows(db, view) == held
         db.sql("INSERT INTO apart VALUES (7)")
         assert db.stale == {}
         law(db)
