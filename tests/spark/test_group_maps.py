@@ -63,18 +63,20 @@ def test_functions_of_groups_follow_changes(
     live: list[tuple[Any, ...]] = []
     with rekindle.connect(str(tmp_path), spark) as db:
         db.sql(TABLE)
-        db.place(placement)
         for name, frame in _frames(db.table("t")).items():
             db.create_view(name, frame)
-        for step in range(3 if placement == "spark" else 5):
+        for step in range(2 if placement == "spark" else 4):
             gone = [live.pop(pick.randrange(len(live))) for _ in range(len(live) // 3)]
             new = [_row(pick) for _ in range(8)] if step != 3 else []
             live += new + new[:2]
             with db.transaction() as tx:
                 tx.insert("t", new + new[:2])
                 tx.delete("t", gone)
-            for name in db.views:
-                db.check(name)
+            # On Spark a step takes seconds: the first one fills the tables.
+            if step or placement == "inline":
+                for name in db.views:
+                    db.check(name)
+            db.place(placement)
         db.sql("DELETE FROM t")
         assert all(db.table(name).isEmpty() for name in db.views)
 
