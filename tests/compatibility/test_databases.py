@@ -61,7 +61,7 @@ def test_a_database_opens_checks_and_steps(written: Written, spark: SparkSession
         assert db.epoch == expected["epoch"]
         assert contents(db) == expected["contents"]
         for view, count in expected["changes"].items():
-            assert db.changes(view).count() == count
+            assert len(db.changes(view).collect()) == count
         earlier = db.table("totals", epoch=expected["epoch"] - 3).collect()
         assert earlier and len(earlier) <= len(expected["contents"]["totals"])
         if not written.runs_functions:

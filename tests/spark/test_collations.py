@@ -98,11 +98,11 @@ def test_every_collation_follows_changes(db: Database, collation: str) -> None:
 
 def test_on_spark_and_after_reopening(warehouse: str, spark: SparkSession) -> None:
     with rekindle.connect(warehouse, spark=spark) as db:
-        db.place("spark")
         _create(db, "UTF8_LCASE", SOME)
         with db.transaction() as tx:
             tx.insert("t", [(1, 1, "a"), (1, 2, "A"), (2, 3, "b"), (None, 4, None)])
             tx.insert("u", [("A",), ("c",)])
+        db.place("spark")
         db.sql("DELETE FROM t WHERE x = 2")
         _agree(db, "UTF8_LCASE")
     with rekindle.connect(warehouse, spark=spark) as db:

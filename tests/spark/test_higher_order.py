@@ -49,7 +49,6 @@ def db(warehouse: str, spark: SparkSession) -> Iterator[Database]:
 @pytest.mark.parametrize("placement", ["inline", "spark"])
 def test_every_step_gives_what_spark_gives(db: Database, placement: str) -> None:
     """Several tables at once, NULLs, duplicates; one view made before the rows, others after."""
-    db.place(placement)
     first, *others = list(QUERIES)[1:] if placement == "inline" else ("groups", "triangle")
     create(db, [first])
     db.sql(
@@ -59,6 +58,7 @@ def test_every_step_gives_what_spark_gives(db: Database, placement: str) -> None
     with db.transaction() as tx:
         tx.insert("s", [(1, 1, 5), (1, 2, None), (2, 2, 4), (2, None, 1)])
         tx.insert("t", [(1, 2), (2, 5), (2, None), (2, 3), (None, 1)])
+    db.place(placement)
     create(db, others)
 
     def check() -> None:

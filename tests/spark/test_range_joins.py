@@ -330,13 +330,12 @@ HIDING = {
 
 
 @pytest.mark.parametrize("placement", ["inline", "spark"])
-@pytest.mark.parametrize("query", HIDING)
-def test_rows_that_are_not_told_apart(db: Database, placement: str, query: str) -> None:
+def test_rows_that_are_not_told_apart(db: Database, placement: str) -> None:
     db.place(placement)
     db.sql("CREATE TABLE a (n INT, t INT)")
     db.sql("CREATE TABLE b (n INT, lo INT, hi INT)")
-    db.create_view("v", HIDING[query])
-    assert _lookups(db)
+    db.create_view("v", _all(HIDING))
+    assert len(_lookups(db)) >= len(HIDING)
     for step in STEPS if placement == "inline" else STEPS[:3]:
         _take(db, step)
         _agree(db)
