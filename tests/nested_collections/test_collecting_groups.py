@@ -154,6 +154,16 @@ def test_a_planted_bug_is_caught(db: Database, monkeypatch: pytest.MonkeyPatch) 
         db.check("wrong")
 
 
+def test_columns_without_a_name_of_their_own(db: Database) -> None:
+    db.create_view("bare", "SELECT g, collect_list(x + 1), collect_list(x / 2) FROM t GROUP BY g")
+    assert list(db.shredded("bare")) == ["", "collect_list((x + 1))"]
+    db.sql(STEPS[0])
+    db.check("bare")
+    total: Counter[str] = Counter()
+    summed(db.changes("bare"), total)
+    assert {row: n for row, n in total.items() if n} == contents(db.table("bare"))
+
+
 def test_a_view_can_be_replaced_by_one_that_collects(db: Database) -> None:
     db.create_view("v", "SELECT g, count(*) AS n FROM t GROUP BY g")
     db.sql(

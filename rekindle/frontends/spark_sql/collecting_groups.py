@@ -84,7 +84,7 @@ class _Division:
     """What is collected, by the columns of the result."""
 
     def divided(self, plan: JavaObject) -> CollectingGroups | None:
-        above = []
+        whole, above = plan, []
         while simple_name(plan) in _ABOVE:
             above.append(plan)
             plan = child_of(plan)
@@ -101,6 +101,7 @@ class _Division:
         }
         for each in reversed(above):
             calls = _passed(each, calls)
+        calls = _with_names(whole, calls)
         if not calls:
             return None
         self._calls = calls
@@ -225,6 +226,17 @@ def _passed(node: JavaObject, calls: dict[int, JavaObject]) -> dict[int, JavaObj
         }
     computed = {_number(call) for column, call in calls.items() if column in used}
     return {column: call for column, call in passed.items() if _number(call) not in computed}
+
+
+def _with_names(plan: JavaObject, calls: dict[int, JavaObject]) -> dict[int, JavaObject]:
+    """Those of the columns by which a part can be called: a dot leads into a struct."""
+    names = {id_of(column): str(column.name()) for column in items(plan.output())}
+    unnamed = {
+        _number(call)
+        for column, call in calls.items()
+        if not names[column].isprintable() or not {".", "/"}.isdisjoint(names[column])
+    }
+    return {column: call for column, call in calls.items() if _number(call) not in unnamed}
 
 
 def _number(call: JavaObject) -> int:
