@@ -66,6 +66,11 @@ DEFINITIONS: list[dict[str, Any]] = [
         "nested": [["·v.inner", "·v.inner·result", 5, ["·v"]]],
     },
     {
+        "kind": "comprehension",
+        "written": "for x in t yield x.a",
+        "summands": [[1, "SELECT a AS value FROM t"], [-1, "SELECT 1 AS value"]],
+    },
+    {
         "kind": "model",
         "spec": {"label": "a", "features": ["b"], "kind": "linear", "penalty": 0.0},
         "sums": {"kind": "sql", "query": "SELECT a FROM t"},
@@ -192,7 +197,8 @@ def places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def test_a_good_record_is_read() -> None:
-    assert sorted(read(good_record()).entries) == ["t", "v", *(f"v{i}" for i in range(6))]
+    views = [f"v{i}" for i in range(len(DEFINITIONS))]
+    assert sorted(read(good_record()).entries) == ["t", "v", *views]
 
 
 def test_every_kind_of_definition_is_among_them() -> None:
