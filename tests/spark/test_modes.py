@@ -61,7 +61,7 @@ def _follow(db: Database, type_: str, steps: Sequence[str]) -> None:
     db.sql(f"CREATE TABLE t (n INT, k INT, x {type_})")
     measures = ", ".join(f"{measure} AS m{i}" for i, measure in enumerate(MEASURES))
     db.create_view("keyed", f"SELECT k, {measures}, count(x) AS c FROM t GROUP BY k")
-    db.create_view("whole", f"SELECT {measures}, sort_array(collect_list(n)) AS c FROM t")
+    db.create_view("whole", f"SELECT {measures}, size(collect_list(n)) AS c FROM t")
     assert set(_functions(db)) == {
         AggregateFunction.MODE,
         AggregateFunction.MODE_DESCENDING,
