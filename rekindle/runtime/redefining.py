@@ -217,6 +217,7 @@ class Redefining:
         catalog = self.definitions.catalog
         if owner.level is None:
             catalog.leaves.add(owner.name, struct_of(owner.schema))
+            catalog.leaves.levels.pop(owner.name, None)
         else:
             know_nested(catalog.leaves, owner, made)
 

@@ -88,6 +88,8 @@ class Elaborated:
     valued: frozenset[int]
     """The places, by their static indices, whose elements have values (`k => v`) and no copies;
     `TOP` is the whole."""
+    applies: bool = False
+    """Does it use functions that may be redefined?"""
 
 
 TOP = -1
@@ -113,10 +115,14 @@ class Elaborator:
             expression
         ):
             row = core.MakeRecord((("value", self.value(expression)),))
-            return Elaborated(core.Singleton(row), frozenset(self._valued))
+            return self._elaborated(core.Singleton(row))
         term = self.collection(expression)
-        valued = {TOP} if self._gives_values(expression) else set()
-        return Elaborated(term, frozenset(self._valued | valued))
+        if self._gives_values(expression):
+            self._valued.add(TOP)
+        return self._elaborated(term)
+
+    def _elaborated(self, term: RingTerm) -> Elaborated:
+        return Elaborated(term, frozenset(self._valued), bool(self.functions))
 
     # ---- collections -----------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ def shred(name: str, given: Elaborated, known: Mapping[str, Known]) -> Shredded:
     type_ = given.term.type
     if not isinstance(type_, MappingType):
         raise DefinitionError(f"view '{name}' is of type {type_}, and no collection")
-    shredding = _Shredding(name, known, given.valued)
+    shredding = _Shredding(name, known, given)
     level = shredding.level("", type_, [(None, blocks(given.term))], TOP in given.valued)
     return Shredded(level, tuple(shredding.parts))
 
@@ -106,11 +106,12 @@ class _Bags:
 class _Shredding:
     """Shreds one view."""
 
-    def __init__(self, view: str, known: Mapping[str, Known], valued: frozenset[int]) -> None:
+    def __init__(self, view: str, known: Mapping[str, Known], given: Elaborated) -> None:
         self.parts: list[Part] = []
         self._view = view
         self._known = known
-        self._valued = valued
+        self._valued = given.valued
+        self._applies = given.applies
         self._numbers = itertools.count()
 
     def level(
@@ -205,7 +206,11 @@ class _Shredding:
             else:
                 row = core.KeyVariable(f"element·{index}", ring.key)
                 inner = [Block(((row, Inner(term)),), keys=(row,))]
-            read = dict(paths_in(term, select.scope))
+            paths = [*paths_in(term, select.scope)]
+            if self._applies:
+                # The body of a function may name them in another order when it is redefined.
+                paths.sort(key=lambda each: each[0])
+            read = dict(paths)
             variant = _Variant(
                 index, tuple(read), select.scope, inner, _is_unique(select, read, self._known)
             )
