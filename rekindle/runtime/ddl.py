@@ -266,9 +266,11 @@ class DataDefinition:
             word = "view" if isinstance(entry, ViewEntry) else "table"
             raise DefinitionError(f"'{name}' is a {word}", hint=f"use DROP {word.upper()} {name}")
         if entry.part_of is not None:
+            owner = engine.state.entry(entry.part_of)
+            word = "view" if isinstance(owner, ViewEntry) else "table"
             raise DefinitionError(
-                f"'{name}' is a part of '{entry.part_of}'",
-                hint=f"drop {entry.part_of} as a whole",
+                f"'{name}' is a part of the {word} '{owner.name}'",
+                hint=f"DROP {word.upper()} {owner.name}",
             )
         readers = engine.readers_of(entry.name)
         if readers:

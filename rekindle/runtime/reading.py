@@ -121,7 +121,8 @@ class DataReader:
 
         def contents(source: str) -> DataFrame:
             # A query may mention a name, even the view's own, that is no table or view in it.
-            if source in read or not parts_of(state, source).isdisjoint(read):
+            within = source not in (entry.name, entry.part_of)
+            if source in read or (within and not parts_of(state, source).isdisjoint(read)):
                 return self._seen(source, transaction)
             return self.committed(state, source)
 

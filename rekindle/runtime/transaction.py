@@ -569,9 +569,11 @@ class Transaction:
     def _node(self, table: str) -> Table:
         self._check_open()
         node = self.node(table)
-        owner = self._engine.state.entry(table).part_of
+        state = self._engine.state
+        owner = state.entry(table).part_of
         if owner is not None:
-            raise DefinitionError(f"'{node.name}' is a part of '{owner}'")
+            word = "table" if isinstance(state.entry(owner), TableEntry) else "view"
+            raise DefinitionError(f"'{node.name}' is a part of the {word} '{owner}'")
         return node
 
     def _columns(self, node: Table, rows: Any) -> pa.Table:

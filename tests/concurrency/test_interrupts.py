@@ -31,7 +31,9 @@ class Store:
         self.before: BaseException | None = None
         self.after: BaseException | None = None
 
-    def apply(self, changes: Mapping[Table, TableChange], moved: object = ()) -> int:
+    def apply(
+        self, changes: Mapping[Table, TableChange], moved: object = (), watched: object = ()
+    ) -> int:
         (change,) = changes.values()
         error, self.before = self.before, None
         if error is not None:
@@ -90,7 +92,9 @@ def test_those_who_waited_for_the_interrupted_are_committed_by_others() -> None:
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in (2, 3)]
 
-    def interrupted(changes: Mapping[Table, TableChange], moved: object = ()) -> int:
+    def interrupted(
+        changes: Mapping[Table, TableChange], moved: object = (), watched: object = ()
+    ) -> int:
         commits._apply = store.apply
         for thread in threads:
             thread.start()
