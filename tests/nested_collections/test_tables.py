@@ -204,9 +204,12 @@ def test_what_is_kept_shredded(db: Database) -> None:
         db.create_table("wrong", "k INT", ["k"], shredding="some")
     with pytest.raises(DefinitionError, match="unknown option 'shreding'"):
         db.sql("CREATE TABLE wrong (k INT) OPTIONS (shreding = 'none')")
-    with pytest.raises(DefinitionError, match="is a part of 'keyed'"):
+    with pytest.raises(DefinitionError, match="is a part of the table 'keyed'"):
         db.drop_table("keyed·")
-    with pytest.raises(DefinitionError, match="is a part of 'keyed'"), db.transaction() as tx:
+    with (
+        pytest.raises(DefinitionError, match="is a part of the table 'keyed'"),
+        db.transaction() as tx,
+    ):
         tx.insert("keyed·l", [(None, 1, 2)])
     shown = str(db.explain("keyed"))
     assert "table keyed" in shown and "kept shredded" in shown
