@@ -7,7 +7,7 @@ SHELL := bash
 
 BIN := $(CURDIR)/.venv/bin
 VENV_PYTHON := $(BIN)/python
-BENCHES := flatness overhead recompute load views shares factorised matrix fivm commits age nested
+BENCHES := flatness overhead recompute load views shares factorised matrix fivm commits age nested stream read endless
 REKINDLE_FUZZ_EXAMPLES ?= 60
 export REKINDLE_FUZZ_EXAMPLES
 
@@ -64,7 +64,7 @@ pytest: venv ## unit tests and doctests; ARGS='-k name' narrows
 	$(call stage,tests (pytest))
 	@$(VENV_PYTHON) -m pytest -q -n 2 --dist worksteal $(ARGS)
 
-SUITES := tpch tpcds nexmark sqllogictest pg_ivm openivm feldera souffle ddlog
+SUITES := tpch tpcds nexmark nexmark_streams sqllogictest pg_ivm openivm feldera souffle ddlog mrql mrql_views
 # Thousands of small plans, each run a few times: compiling them well would not pay.
 external: export JAVA_TOOL_OPTIONS = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 external: venv ## suites that other people wrote, in full; writes docs/external/

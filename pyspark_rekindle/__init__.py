@@ -1,6 +1,6 @@
 """Spark finds the data source `rekindle` by the name of this package."""
 
-from rekindle.runtime.source import RekindleSource
+from rekindle.runtime.reading.source import RekindleSource
 
 DefaultSource = RekindleSource
 

@@ -13,20 +13,25 @@ if TYPE_CHECKING:
     from rekindle.frontends.agca.front_end import agca
     from rekindle.frontends.comprehension.front_end import comprehension
     from rekindle.frontends.fixpoints.fixpoint import fixpoint
+    from rekindle.frontends.mrql.front_end import mrql
     from rekindle.runtime.database import Database, connect
-    from rekindle.runtime.restore import restore
-    from rekindle.runtime.ring_sums import ring_sum
-    from rekindle.runtime.transaction import Transaction
-    from rekindle.runtime.verify import verify
+    from rekindle.runtime.reading.read_only import Reader, read
+    from rekindle.runtime.transactions.transaction import Transaction
+    from rekindle.runtime.upkeep.restore import restore
+    from rekindle.runtime.upkeep.verify import verify
+    from rekindle.runtime.views.ring_sums import ring_sum
 
 __all__ = [
     "Database",
+    "Reader",
     "RekindleError",
     "Transaction",
     "agca",
     "comprehension",
     "connect",
     "fixpoint",
+    "mrql",
+    "read",
     "restore",
     "ring_sum",
     "verify",
@@ -35,15 +40,18 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Database": "rekindle.runtime.database",
+    "Reader": "rekindle.runtime.reading.read_only",
     "RekindleError": "rekindle.errors",
-    "Transaction": "rekindle.runtime.transaction",
+    "Transaction": "rekindle.runtime.transactions.transaction",
     "agca": "rekindle.frontends.agca.front_end",
     "comprehension": "rekindle.frontends.comprehension.front_end",
     "connect": "rekindle.runtime.database",
     "fixpoint": "rekindle.frontends.fixpoints.fixpoint",
-    "restore": "rekindle.runtime.restore",
-    "ring_sum": "rekindle.runtime.ring_sums",
-    "verify": "rekindle.runtime.verify",
+    "mrql": "rekindle.frontends.mrql.front_end",
+    "read": "rekindle.runtime.reading.read_only",
+    "restore": "rekindle.runtime.upkeep.restore",
+    "ring_sum": "rekindle.runtime.views.ring_sums",
+    "verify": "rekindle.runtime.upkeep.verify",
 }
 
 

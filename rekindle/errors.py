@@ -80,6 +80,10 @@ class ExecutionError(RekindleError):
     """Spark failed for a reason that lies in no row, such as a lost file or a missing module."""
 
 
+class StreamError(RekindleError):
+    """A stream that cannot go on: by a batch that does not fit, or another checkpoint."""
+
+
 class LockedError(RekindleError):
     """Another process is writing to the database."""
 
@@ -118,6 +122,10 @@ class StaleViewWarning(UserWarning):
 
 class HistoryError(RekindleError):
     """An epoch outside the retained change history."""
+
+
+class SubscriptionError(RekindleError):
+    """A callback that failed on the changes it was given; its subscription has ended."""
 
 
 class CheckError(RekindleError):

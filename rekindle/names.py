@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from rekindle.errors import DefinitionError
+
 QUOTED = "`(?:[^`]|``)+`"
 """The pattern of a quoted name."""
 RESERVED = ("_epoch", "_weight")
@@ -24,6 +26,15 @@ def is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def text(what: str, given: object) -> str:
+    """The given text; `what` is what it should be, such as 'a comment'."""
+    if not isinstance(given, str):
+        raise DefinitionError(f"{what} is a text, not a {type(given).__name__}")
+    if not is_text(given):
+        raise DefinitionError(f"{what} cannot have half of a character pair (a lone surrogate)")
+    return given
 
 
 def is_hidden(name: str) -> bool:

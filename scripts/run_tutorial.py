@@ -2,7 +2,8 @@
 
     python scripts/run_tutorial.py [FILE.md ...]      (default: docs/tutorial.md, docs/tutorial/)
 
-The blocks of one page share one namespace and run in order, from an empty directory. A block with
+The blocks of one page share one namespace and run in order, from an empty directory, in a process
+of their own: to Spark a path is relative to where it was started. A block with
 `>>>` prompts is a doctest: its output is compared. Other blocks only have to run. Blocks in other
 languages are counted and left out.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -90,7 +92,10 @@ def main(arguments: list[str]) -> int:
     if not pages:
         print("no tutorial: neither docs/tutorial*.md nor docs/tutorial/ has a page")
         return 1
-    return 0 if all([run_page(page) for page in pages]) else 1
+    if len(pages) == 1:
+        return 0 if run_page(pages[0]) else 1
+    codes = [subprocess.run([sys.executable, __file__, str(page)]).returncode for page in pages]
+    return max(codes)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,8 @@
 
 Five tables of a fixed number of rows, ten views of them, and transactions that give ten rows new
 values, with all history kept: whatever grows, grows with the number of epochs alone. Steps late in
-the run are held against early ones, and so is opening the database. Beside that it says what a
-record of the log has in bytes, what memory and open files the process has, and how many data files
-there are, as the run goes on.
+the run are held against early ones, and so are opening the database, the bytes of a record and of a
+checkpoint of the log, and the memory and open files of the process and of its JVM.
 
 The files have a bound. A trace of r rows has fewer than 2·FAN_IN runs on each of its levels, of
 which there are 1 + log_RATIO(r / 1024), and merges leave pieces of at least 16,384 rows, beside
@@ -15,22 +14,21 @@ for 16 epochs and 10 seconds, and are counted apart.
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import rekindle
 from rekindle.benchmarks.chart import Line, line_chart
 from rekindle.benchmarks.harness import Harness, stepped, timed
-from rekindle.benchmarks.machine import private_bytes, resident_bytes
+from rekindle.benchmarks.machine import Jvm, open_files, private_bytes, resident_bytes
 from rekindle.benchmarks.report import Bound, Report, Sample, Series, Verdict, ratio_verdict
 from rekindle.runtime.database import Database
-from rekindle.runtime.rolling import RECENT
-from rekindle.runtime.state import State
-from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.epochs.rolling import RECENT
+from rekindle.runtime.epochs.state import State
+from rekindle.runtime.transactions.transaction import Transaction
 from rekindle.traces.trace import FAN_IN, Trace, level
 
 TABLES = 5
@@ -42,6 +40,10 @@ WINDOW = 200
 POINTS = 50
 OPENINGS = 5
 STEP_LIMIT = 1.2
+FLAT = 1.2
+"""What memory, files and bytes may be late in the run, as a multiple of what they were early."""
+REPORTS = 10
+"""Lines that say how far a long run has come."""
 OPENING_LIMIT = 2.0
 PIECE_ROWS = 8_192
 
@@ -52,9 +54,12 @@ class Point:
 
     transactions: int
     record_bytes: int
+    checkpoint_bytes: int
     resident_bytes: int
     private_bytes: int
+    jvm_bytes: int
     open_files: int
+    jvm_files: int
     data_files: int
     needed_files: int
     bound: int
@@ -73,6 +78,8 @@ def run(harness: Harness) -> Report:
             aged.step(number)
             if (number + 1) % max(1, total // POINTS) == 0:
                 aged.look(number + 1)
+            if (number + 1) % max(window, total // REPORTS) == 0:
+                harness.say(aged.so_far(window))
             advance()
     aged.open_again("after all steps")
     aged.db.close()
@@ -84,7 +91,7 @@ def run(harness: Harness) -> Report:
         "bytes of a record, the last against the early ones",
         max(aged.records[-window:]) / max(aged.records[window : 2 * window]),
         Bound.AT_MOST,
-        STEP_LIMIT,
+        FLAT,
     )
     files = Verdict(
         "data files that the state needs against their bound",
@@ -112,6 +119,7 @@ def run(harness: Harness) -> Report:
                 OPENING_LIMIT,
             ),
             records,
+            *_flat_verdicts(aged.points, 2 * window),
             files,
         ],
         machine=harness.machine,
@@ -139,6 +147,7 @@ class _Aged:
         self.records: list[int] = []
         self.points: list[Point] = []
         self.openings: dict[str, list[Sample]] = {}
+        self._jvm = Jvm(harness.spark)
         with harness.phase("tables and views", 2) as advance:
             _create_tables(self.db)
             advance()
@@ -164,18 +173,27 @@ class _Aged:
     def look(self, transactions: int) -> None:
         """Note what there is now."""
         state = self.db._engine.state
+        checkpoints = self._place.glob("log/*.checkpoint")
         self.points.append(
             Point(
                 transactions,
                 self.records[-1],
+                max((path.stat().st_size for path in checkpoints), default=0),
                 resident_bytes(),
                 private_bytes(),
-                len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
+                self._jvm.heap_bytes(),
+                open_files(),
+                self._jvm.open_files(),
                 sum(1 for _ in (self._place / "data").rglob("*.arrow")),
                 len(state.paths),
                 bound(state),
             )
         )
+
+    def so_far(self, window: int) -> str:
+        """How the run goes, in a line."""
+        median = statistics.median(sample.seconds for sample in self.samples[-window:])
+        return f"after {len(self.samples):,}: {median * 1000:.1f} ms, {_memory_words(self.points)}"
 
     def open_again(self, name: str) -> None:
         """Close the database and open it, a few times."""
@@ -186,6 +204,25 @@ class _Aged:
 
     def _open(self) -> None:
         self.db = rekindle.connect(str(self._place), self._harness.spark)
+
+
+def _flat_verdicts(points: Sequence[Point], transactions: int) -> list[Verdict]:
+    """What must not grow with the number of epochs: the last points against the early ones."""
+    count = max(1, len(points) // 10)
+    begun = [point for point in points if point.transactions > transactions] or points
+    early, late = begun[:count], points[-count:]
+
+    def flat(what: str, measured: Callable[[Point], int]) -> Verdict:
+        before, after = (statistics.median(map(measured, each)) for each in (early, late))
+        question = f"{what}, the last against the early ones"
+        return Verdict(question, after / max(1, before), Bound.AT_MOST, FLAT)
+
+    return [
+        flat("bytes of a checkpoint", lambda point: point.checkpoint_bytes),
+        flat("private memory of the process", lambda point: point.private_bytes),
+        flat("heap of the JVM", lambda point: point.jvm_bytes),
+        flat("open files", lambda point: point.open_files + point.jvm_files),
+    ]
 
 
 def bound(state: State) -> int:
@@ -224,14 +261,24 @@ def _create_views(db: Database) -> None:
 def _notes(points: Sequence[Point]) -> list[str]:
     shown = [points[0], points[len(points) // 2], points[-1]]
     lines = [
-        f"after {p.transactions:,}: {p.record_bytes:,} bytes a record, "
-        f"{p.resident_bytes / 2**20:.0f} MB resident ({p.private_bytes / 2**20:.0f} MB private), "
-        f"{p.open_files} open files, {p.needed_files:,} data files needed (bound {p.bound:,}), "
-        f"{p.data_files - p.needed_files:,} waiting"
+        f"after {p.transactions:,}: {p.record_bytes:,} bytes a record, {p.checkpoint_bytes:,} a "
+        f"checkpoint, {_memory_words([p])}, {p.needed_files:,} data files needed "
+        f"(bound {p.bound:,}), {p.data_files - p.needed_files:,} waiting"
         for p in shown
     ]
     formula = "Σ traces (2·4·(1 + level(rows)) + rows / 8,192) + 2·32 for each table and view"
     return [*lines, f"the bound of files: {formula}"]
+
+
+def _memory_words(points: Sequence[Point]) -> str:
+    """The memory and the open files at the last of some points."""
+    if not points:
+        return "nothing looked at yet"
+    p = points[-1]
+    return (
+        f"{p.resident_bytes / 2**20:.0f} MB resident ({p.private_bytes / 2**20:.0f} MB private), "
+        f"{p.jvm_bytes / 2**20:.0f} MB in the JVM, {p.open_files} + {p.jvm_files} open files"
+    )
 
 
 def _processor_note(seconds: Sequence[float], window: int) -> str:

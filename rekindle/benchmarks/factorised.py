@@ -20,8 +20,8 @@ from rekindle.benchmarks.chart import Line, line_chart
 from rekindle.benchmarks.growth import exponent, kept_rows
 from rekindle.benchmarks.harness import Harness, stepped
 from rekindle.benchmarks.report import Bound, Report, Sample, Series, Verdict, duration
-from rekindle.runtime.factorised import FACTORISED, LISTING
-from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.transactions.transaction import Transaction
+from rekindle.runtime.views.factorised import FACTORISED, LISTING
 
 CHANGED = 4
 """Rows that come to each table in a step."""

@@ -24,7 +24,7 @@ from rekindle.benchmarks.report import Bound, Report, Sample, Series, Verdict, d
 from rekindle.circuit.nodes import Arrangement, Group, Stateful, View
 from rekindle.circuit.nodes import Table as TableNode
 from rekindle.incremental.policies.choice import Policy
-from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.transactions.transaction import Transaction
 
 BATCH = 1000
 SIZE = 1000

@@ -27,7 +27,7 @@ from rekindle.benchmarks.machine import describe_machine
 from rekindle.benchmarks.report import Sample, Series
 from rekindle.benchmarks.workload import QUERY, ChangeStream, Workload, require_full_state
 from rekindle.runtime.database import Database
-from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.transactions.transaction import Transaction
 
 Action = Callable[[], Sample]
 
@@ -43,6 +43,9 @@ class Request:
     queries: str | None = None
     views: int | None = None
     graph: Path | None = None
+    batches: int | None = None
+    only: str | None = None
+    events: int | None = None
 
 
 class Harness:

@@ -49,6 +49,32 @@ def resident_bytes() -> int:
     return int(found.split()[0]) * 1024 if found else 0
 
 
+def open_files() -> int:
+    """File handles of this process; 0 where the kernel does not list them."""
+    return _listed("/proc/self/fd")
+
+
+class Jvm:
+    """The JVM of a session: what its heap holds once garbage is gone, and its file handles."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        gateway = spark.sparkContext._gateway
+        assert gateway is not None
+        java: Any = gateway.jvm
+        self._system = java.System
+        self._runtime = java.java.lang.Runtime.getRuntime()
+        self._process = int(java.java.lang.ProcessHandle.current().pid())
+
+    def heap_bytes(self) -> int:
+        """What is held. A collection clears weak references, and the next what hung on them."""
+        self._system.gc()
+        self._system.gc()
+        return int(self._runtime.totalMemory()) - int(self._runtime.freeMemory())
+
+    def open_files(self) -> int:
+        return _listed(f"/proc/{self._process}/fd")
+
+
 class MemoryWatch:
     """Samples the private memory of this process while a block runs."""
 
@@ -80,6 +106,13 @@ class MemoryWatch:
     def _watch(self) -> None:
         while not self._stop.wait(_INTERVAL):
             self.samples.append((time.perf_counter() - self.started, private_bytes()))
+
+
+def _listed(directory: str) -> int:
+    try:
+        return len(os.listdir(directory))
+    except OSError:
+        return 0
 
 
 def _line(path: str, name: str) -> str:

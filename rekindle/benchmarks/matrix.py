@@ -25,7 +25,7 @@ from rekindle.benchmarks.growth import exponent, kept_rows
 from rekindle.benchmarks.harness import Harness, stepped
 from rekindle.benchmarks.report import Bound, Report, Sample, Series, Verdict, duration
 from rekindle.incremental.policies.choice import Policy
-from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.transactions.transaction import Transaction
 
 QUERY = """
     SELECT a.i, c.j AS k, sum(a.v * b.v * c.v) AS v

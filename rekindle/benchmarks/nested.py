@@ -5,12 +5,14 @@ evaluates them plain, shredded and partially shredded at several shares of skewe
 rows at the top. `nested_steps` keeps them over fifty batches and then in small steps. `nested_bags`
 changes one element of a bag, and reads one row of a view, of two sizes. The thesis' bounds are said
 to be met or missed as they are found: at small scales what a step costs at least hides the gain.
+So there are more rows to keep than to evaluate, unless `--scale` says how many; `--only` runs some
+of the experiments.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.table import Table
@@ -23,34 +25,45 @@ from rekindle.benchmarks.nested_data import Sizes, generate
 from rekindle.benchmarks.nested_queries import chosen
 from rekindle.benchmarks.nested_steps import POLICIES, Maintained
 from rekindle.benchmarks.report import Bound, Report, Verdict, duration
+from rekindle.errors import unknown_name
 
-SCALE = 0.05
+EVALUATED = 0.1
+MAINTAINED = 1.0
+"""The scales: at this one a recomputation takes seconds."""
 SKEWS = (0.2, 0.1, 0.05, 0.0)
 TOPS = 10
 GAIN = 11.05
 """The least gain over recomputing at each batch that the thesis measured; the most is 21.93."""
 SMALL_GAIN = 40.0
+EXPERIMENTS = ("evaluation", "maintenance", "bags")
 CONSUMERS = (4, 5, 6, 7)
 """The queries that read nested rows."""
 
 
 def run(harness: Harness) -> Report:
-    """All experiments, one after the other."""
-    scale = SCALE if harness.request.scale is None else harness.request.scale
+    """The experiments that are asked for, or all, one after the other."""
+    asked = experiments(harness.request.only)
+    given = harness.request.scale
+    scales = {
+        "evaluation": EVALUATED if given is None else given,
+        "maintenance": MAINTAINED if given is None else given,
+    }
     queries = chosen(harness.request.queries)
-    batches = nested_steps.BATCHES
-    evaluated = _evaluated(harness, scale, queries)
-    tables = generate(Sizes.of_scale(scale), 0.0)
-    rows = {name: len(found) for name, found in tables.items()}
+    batches = harness.request.batches or nested_steps.BATCHES
+    evaluated = []
+    if "evaluation" in asked:
+        evaluated = _evaluated(harness, scales["evaluation"], queries)
     maintained = []
-    for number in queries:
-        maintained.append(nested_steps.maintain(harness, tables, number, batches))
-        harness.say(_line(maintained[-1]))
-        gc.collect()
-    bags = nested_bags.measure(harness)
+    if "maintenance" in asked:
+        tables = generate(Sizes.of_scale(scales["maintenance"]), 0.0)
+        for number in queries:
+            maintained.append(nested_steps.maintain(harness, tables, number, batches))
+            harness.say(_line(maintained[-1]))
+            gc.collect()
+    bags = nested_bags.measure(harness) if "bags" in asked else nested_bags.Bags([], [])
     return Report(
         name="nested",
-        claim=f"Nested collections at scale {scale:g}, {rows['lineitem']:,} lines",
+        claim=_claim({name: scale for name, scale in scales.items() if name in asked}),
         series=[
             *(series for each in evaluated for series in each.times.values()),
             *(series for each in maintained for series in each.series),
@@ -58,7 +71,12 @@ def run(harness: Harness) -> Report:
         ],
         verdicts=[*_evaluation_verdicts(evaluated), *_gain_verdicts(maintained), *bags.verdicts],
         machine=harness.machine,
-        settings={"scale": scale, "queries": queries, "batches": batches, "rows": rows},
+        settings={
+            "scales": scales,
+            "lines": {name: Sizes.of_scale(scale).lines for name, scale in scales.items()},
+            "queries": queries,
+            "batches": batches,
+        },
         notes=_notes(evaluated, maintained),
         facts={
             "evaluation": [each.to_json() for each in evaluated],
@@ -67,6 +85,27 @@ def run(harness: Harness) -> Report:
         pictures=_pictures(evaluated, maintained),
         table=_table(evaluated, maintained),
     )
+
+
+def _claim(scales: Mapping[str, float]) -> str:
+    sizes = [
+        f"{name} at scale {scale:g}, {Sizes.of_scale(scale).lines:,} lines"
+        for name, scale in scales.items()
+    ]
+    return "Nested collections" + "".join(f"; {each}" for each in sizes)
+
+
+def experiments(text: str | None) -> list[str]:
+    """The experiments that a text such as `maintenance,bags` names, or all.
+
+    >>> experiments("bags"), experiments(None)
+    (['bags'], ['evaluation', 'maintenance', 'bags'])
+    """
+    asked = [each.strip() for each in (text or ",".join(EXPERIMENTS)).split(",")]
+    for each in asked:
+        if each not in EXPERIMENTS:
+            raise unknown_name("experiment", each, EXPERIMENTS)
+    return asked
 
 
 def _evaluated(harness: Harness, scale: float, queries: Sequence[int]) -> list[Evaluated]:
@@ -130,10 +169,13 @@ def _notes(evaluated: Sequence[Evaluated], maintained: Sequence[Maintained]) -> 
         for each in maintained
         for policy, reason in each.refused.items()
     ]
+    if not maintained:
+        return notes
     seconds = [each.again_small.median for each in maintained]
     notes.append(
         f"a recomputation of all rows takes {duration(min(seconds))} to {duration(max(seconds))}; "
-        f"of {nested_steps.BATCHES} batches {nested_steps.RECOMPUTED} were recomputed"
+        f"of {maintained[0].batches} batches "
+        f"{len(maintained[0].recomputation.samples)} were recomputed"
     )
     return notes
 
@@ -154,23 +196,27 @@ def _pictures(evaluated: Sequence[Evaluated], maintained: Sequence[Maintained]) 
                 for form in (Form.SHREDDED, Form.PARTIAL)
             },
         )
-    heavy = [each for each in evaluated if each.tables == names[0]]
-    pictures["tasks"] = grouped_bars(
-        f"The longest task against the median one, {names[0]}",
-        "ratio (log scale)",
-        [f"Q{each.query}" for each in heavy],
-        {form.value: [each.imbalance[form] for each in heavy] for form in Form},
-    )
+    if names:
+        heavy = [each for each in evaluated if each.tables == names[0]]
+        pictures["tasks"] = grouped_bars(
+            f"The longest task against the median one, {names[0]}",
+            "ratio (log scale)",
+            [f"Q{each.query}" for each in heavy],
+            {form.value: [each.imbalance[form] for each in heavy] for form in Form},
+        )
+    if not maintained:
+        return pictures
+    batches = maintained[0].batches
     groups = [f"Q{each.query}" for each in maintained]
     pictures["gains"] = grouped_bars(
-        f"{nested_steps.BATCHES} batches: times faster than recomputing at each",
+        f"{batches} batches: times faster than recomputing at each",
         "times faster (log scale)",
         groups,
         {policy: [each.gain(policy) for each in maintained] for policy in POLICIES},
         (GAIN, f"{GAIN:g} ×, the least of the thesis"),
     )
     pictures["rows"] = grouped_bars(
-        f"Rows that are read over {nested_steps.BATCHES} batches",
+        f"Rows that are read over {batches} batches",
         "rows (log scale)",
         groups,
         {
@@ -194,13 +240,17 @@ def _table(evaluated: Sequence[Evaluated], maintained: Sequence[Maintained]) -> 
     table.add_column("tables")
     for name in ("plain", "shredded", "partially", "recomputation", *POLICIES):
         table.add_column(name, justify="right")
-    for step in maintained:
-        name = f"Q{step.query}"
+    steps = {step.query: step for step in maintained}
+    for number in sorted({*steps, *(each.query for each in evaluated)}):
+        name = f"Q{number}"
         for each in evaluated:
-            if each.query == step.query:
+            if each.query == number:
                 plain = duration(each.times[Form.PLAIN].median)
                 ratios = [f"{each.ratio(form):.2f} ×" for form in (Form.SHREDDED, Form.PARTIAL)]
                 table.add_row(name, each.tables, plain, *ratios)
+        step = steps.get(number)
+        if step is None:
+            continue
         gains = [(step.gain(policy), step.small_gain(policy)) for policy in POLICIES]
         table.add_row(
             name,

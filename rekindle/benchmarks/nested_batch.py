@@ -30,7 +30,7 @@ from rekindle.benchmarks.tasks import Tasks, watched
 from rekindle.frontends.comprehension.definition import ComprehensionDefinition
 from rekindle.names import quoted, sql_text
 from rekindle.runtime.database import Database
-from rekindle.runtime.state import ViewEntry
+from rekindle.runtime.epochs.state import ViewEntry
 
 TASKS = 16
 SETTINGS = {
@@ -40,7 +40,7 @@ SETTINGS = {
 }
 HEAVY = 20
 """A bag is heavy when it has more than this part of what a task has if all have the same."""
-ROUNDS = 3
+ROUNDS = 2
 
 
 class Form(enum.Enum):

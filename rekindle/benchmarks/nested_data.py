@@ -19,7 +19,7 @@ import pyarrow as pa
 from rekindle.benchmarks import tpch_words as words
 from rekindle.benchmarks.tpch_data import FIRST_DAY, LAST_DAY, Integers, dates, drawn, numbered
 from rekindle.benchmarks.tpch_schema import TableShape
-from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.transactions.transaction import Transaction
 
 SEED = 20_170_518
 ZIPF = 2.0
@@ -186,9 +186,9 @@ class Stream:
     def __init__(self, tables: dict[str, pa.Table], names: Sequence[str], batches: int) -> None:
         self._random = np.random.default_rng([SEED, batches])
         self._tables = {name: tables[name] for name in names}
-        nothing = np.empty(0, np.int64)
-        self._present = dict.fromkeys(names, nothing)
-        self._absent = dict.fromkeys(names, nothing)
+        # Which rows are there, and which were: vectors, since the tables have millions of rows.
+        self._present = {name: np.zeros(len(tables[name]), dtype=bool) for name in names}
+        self._absent = {name: np.zeros(len(tables[name]), dtype=bool) for name in names}
         turns = {name: len(range(i, batches, len(names))) for i, name in enumerate(names)}
         parts = {
             name: iter(np.array_split(self._random.permutation(len(tables[name])), turns[name]))
@@ -200,6 +200,10 @@ class Stream:
 
     def __len__(self) -> int:
         return len(self._batches)
+
+    def coming(self, number: int) -> int:
+        """How many rows the batch of that number brings."""
+        return len(self._batches[number][1])
 
     def batch(self, number: int) -> Change:
         """The batch of that number, which is the next one."""
@@ -217,25 +221,30 @@ class Stream:
         back = {
             name: self._random.choice(absent, min(count, len(absent)), replace=False)
             for name, count in counts.items()
-            if len(absent := self._absent[name])
+            if len(absent := np.flatnonzero(self._absent[name]))
         }
         return self._moved(back, {name: self._some(name, count) for name, count in counts.items()})
 
     def current(self, name: str) -> pa.Table:
         """The rows of a table as they are now."""
-        return self._tables[name].take(pa.array(np.sort(self._present[name])))
+        return self._tables[name].take(pa.array(np.flatnonzero(self._present[name])))
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are now."""
+        return sum(int(present.sum()) for present in self._present.values())
 
     def _some(self, name: str, count: int) -> Integers:
-        present = self._present[name]
+        present = np.flatnonzero(self._present[name])
         return self._random.choice(present, min(count, len(present)), replace=False)
 
     def _moved(self, coming: dict[str, Integers], going: dict[str, Integers]) -> Change:
         for name, rows in going.items():
-            self._present[name] = np.setdiff1d(self._present[name], rows)
-            self._absent[name] = np.union1d(self._absent[name], rows)
+            self._present[name][rows] = False
+            self._absent[name][rows] = True
         for name, rows in coming.items():
-            self._present[name] = np.union1d(self._present[name], rows)
-            self._absent[name] = np.setdiff1d(self._absent[name], rows)
+            self._present[name][rows] = True
+            self._absent[name][rows] = False
         return Change(
             {name: self._taken(name, rows) for name, rows in coming.items() if len(rows)},
             {name: self._taken(name, rows) for name, rows in going.items() if len(rows)},

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from rekindle.benchmarks import tpch_words as words
 from rekindle.benchmarks.tpch_data import Integers, dates, decimals
 from rekindle.benchmarks.tpch_schema import TABLES
-from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.transactions.transaction import Transaction
 
 Array = np.ndarray[Any, Any]
 

@@ -5,7 +5,7 @@ Front ends have their own (`frontends.spark_sql.bodies`), opaque here beyond the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -43,3 +43,7 @@ class Measures:
     @property
     def display(self) -> str:
         return ", ".join(measure.name for measure in self.measures)
+
+    def shown_keys(self, keys: Sequence[int]) -> Mapping[int, int]:
+        """Where its row has the keys of the group."""
+        return {key: place for place, key in enumerate(keys)}

@@ -35,6 +35,7 @@ from rekindle.calculus.terms import (
     Aggregate,
     Answer,
     Body,
+    Bound,
     Condition,
     Constant,
     Distinct,
@@ -133,15 +134,17 @@ def apply_operator(operator: Term, inputs: Sequence[Rows]) -> Rows:
 
 
 def _fixed_point(fix: Fix, database: Mapping[str, Rows]) -> Rows:
-    """Naive evaluation: every body again, until nothing changes."""
+    """Naive evaluation: every body again, until nothing changes or as often as it may."""
     empty: Rows = ZSet.from_rows([])
     values = [evaluate(seed, database) for seed in fix.seeds] or [empty] * len(fix.bodies)
-    for _ in range(fix.limit + 1):
+    for _ in range(fix.limit + (fix.bound is Bound.ERROR)):
         known = {**database, **dict(zip(fix.names, values, strict=True))}
         after = [evaluate(body, known) for body in fix.bodies]
         if after == values:
             return values[fix.output]
         values = after
+    if fix.bound is Bound.RESULT:
+        return values[fix.output]
     raise iteration_limit(fix.names, fix.limit)
 
 

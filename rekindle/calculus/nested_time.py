@@ -45,6 +45,7 @@ from rekindle.calculus.terms import (
     STAMPED,
     Aggregate,
     Answer,
+    Bound,
     Condition,
     Constant,
     Distinct,
@@ -55,11 +56,13 @@ from rekindle.calculus.terms import (
     Linearity,
     Map,
     Negate,
+    OuterJoin,
     PerGroup,
     SemiJoin,
     Source,
     Term,
     UnionAll,
+    sources,
     with_children,
 )
 from rekindle.calculus.walks import fold
@@ -71,13 +74,16 @@ Named = tuple[str, Scalar]
 def stamped_bodies(fix: Fix) -> tuple[Term, ...]:
     """The bodies of a recursion over stamped rows; a source of one of its names is stamped.
 
-    With seeds a relation holds its seed at iteration 0 and its body's value after that.
+    With seeds a relation holds its seed at iteration 0 and its body's value after that. What it
+    holds at iteration n is what n iterations give, so the last stamp of a recursion that is over
+    by its limit n is n - 1.
     """
     variables: dict[str, Term] = {
         name: Source(name, fix.schema_of(name) + STAMPED) for name in fix.names
     }
+    is_once = fix.bound is Bound.RESULT and fix.limit == 1
     for name, seed in zip(fix.names, fix.seeds, strict=False):
-        first = (entered(seed, 0), Negate(entered(seed, 1)))
+        first = (entered(seed, 0), *(() if is_once else (Negate(entered(seed, 1)),)))
         variables[name] = UnionAll((variables[name], *first))
     return tuple(map(_Lifting(variables).whole, fix.bodies))
 
@@ -152,11 +158,12 @@ class _Lifting:
                 return _join(term, *sides)
             case Distinct():
                 return Distinct(self.term(term.child), term.stamps + 1)
-            case PerGroup(body=Measures()) if term.keys:
+            case PerGroup(body=Measures()) if not term.keys:
+                return self.term(_of_all(term))
+            case PerGroup():
+                # Which rows of a group are near a change depends on the iteration: all are seen.
                 child = self.term(term.child)
                 return replace(term, child=child, reach=None, stamps=term.stamps + 1)
-            case PerGroup(body=Measures()):
-                return self.term(_of_all(term))
             case Fix():
                 return self._recursion(term)
             case _ if term.linearity is Linearity.DERIVED:
@@ -174,6 +181,37 @@ class _Lifting:
             bodies=tuple(map(inside.whole, fix.bodies)),
             seeds=tuple(map(self.whole, fix.seeds)),
         )
+
+
+def by_levels(term: Term, name: str) -> Term:
+    """The term at every level by itself; its source `name` has the level as its last column.
+
+    A level is no time: what is of one level is computed of what is of the same level, and not of
+    what there is by then. To a join with something else and to a row of its own it is one column
+    more, and so it is to a distinct.
+    """
+    schema = next(schema for source, schema in sources(term).items() if source == name)
+    return _Levels({name: Source(name, schema + STAMPED)}).whole(term)
+
+
+class _Levels(_Lifting):
+    """The same over rows that have the level that they are of."""
+
+    def _made(self, term: Term) -> Term:
+        match term:
+            case Distinct():
+                return Distinct(self.term(term.child))
+            case Source() | Map() | Filter() | Negate() | FlatMap():
+                return super()._made(term)
+            case UnionAll() if all(map(self.reads, term.children)):
+                return super()._made(term)
+            case Join() if all(map(self.reads, term.children)):
+                return _of_one_level(term, *map(self.term, term.children))
+            case Join():
+                return super()._made(term)
+            case SemiJoin() | OuterJoin() if not self.reads(term.right):
+                return super()._made(term)
+        raise _refusal(term)
 
 
 def _stamp(position: int) -> Column:
@@ -213,6 +251,15 @@ def _join(term: Join, left: Term, right: Term) -> Term:
     return paired if term.residual is None else Filter(paired, term.residual)
 
 
+def _of_one_level(term: Join, left: Term, right: Term) -> Term:
+    """The pairs of rows of the same level."""
+    ours, theirs = _stamp(len(term.left.schema)), _stamp(len(term.right.schema))
+    joined = Join(left, right, (*term.left_keys, ours), (*term.right_keys, theirs))
+    columns = (*_columns(term.left), *_columns(term.right, len(left.schema)), (STAMP, ours))
+    paired = Map(joined, columns)
+    return paired if term.residual is None else Filter(paired, term.residual)
+
+
 def _expanded(term: Term) -> Term:
     """A derived operator as its definition over its own inputs."""
     given = dict(zip((LEFT, RIGHT), term.children, strict=False))
@@ -247,8 +294,6 @@ def _refusal(term: Term) -> UnsupportedError:
     match term:
         case Aggregate():
             what = "an aggregate that is kept as running sums of a relation"
-        case PerGroup():
-            what = f"'{getattr(term.body, 'display', term.body.text)}' over the rows of a relation"
         case _:
             what = f"{type(term).__name__} of a relation"
     return UnsupportedError(

@@ -666,13 +666,22 @@ def with_stamps(schema: Schema, count: int) -> Schema:
     return Schema(schema.fields + STAMPED.fields * count)
 
 
+class Bound(enum.Enum):
+    """What is to be said of a recursion that has not come to rest at its limit."""
+
+    ERROR = "error"
+    """It has no value: it must come to rest within so many iterations."""
+    RESULT = "result"
+    """What it is then is its value."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Fix(Node):
     """μ: what the relations `names` become when each is computed by its body again and again.
 
-    They begin empty, or with `seeds`, and end when nothing changes any more, which must be within
-    `limit` iterations. A body reads a relation as a source of that name. The term denotes the
-    relation number `output`.
+    They begin empty, or with `seeds`, and end when nothing changes any more, or after `limit`
+    iterations, as the `bound` says. A body reads a relation as a source of that name. The term
+    denotes the relation number `output`.
     """
 
     names: tuple[str, ...]
@@ -680,6 +689,7 @@ class Fix(Node):
     seeds: tuple[Term, ...] = ()
     output: int = 0
     limit: int = 10_000
+    bound: Bound = Bound.ERROR
     schema: Schema = field(init=False, repr=False, compare=False)
 
     linearity = Linearity.SCOPE
@@ -688,6 +698,8 @@ class Fix(Node):
     def __post_init__(self) -> None:
         if len(self.names) != len(self.bodies) or len(self.seeds) not in (0, len(self.bodies)):
             raise DefinitionError("a recursion needs one body, and one seed or none, for each name")
+        if self.bound is Bound.RESULT and self.limit < 1:
+            raise DefinitionError("a recursion has one iteration at least")
         _settle(self, self.bodies[self.output].schema)
         for name, body in zip(self.names, self.bodies, strict=True):
             for read, schema in sources(body).items():

@@ -72,6 +72,7 @@ from rekindle.calculus.terms import (
     AggregateFunction,
     Answer,
     Body,
+    Bound,
     Condition,
     Constant,
     Distance,
@@ -107,6 +108,7 @@ from rekindle.errors import DefinitionError
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INDENT = "  "
 _STAMPED = ("stamped",)
+_UNTIL = {Bound.ERROR: "within", Bound.RESULT: "at most"}
 _LET, _USE = "let", "use"
 _MOST_COLUMNS = 100_000
 """Joins of what is shared double its columns at every line: a text of a page could fill memory."""
@@ -275,13 +277,14 @@ class _Printer:
                     "pergroup",
                     *_STAMPED * term.stamps,
                     _clause("by", ", ".join(map(str, term.keys))),
-                    _extent(term.reach),
+                    _reach_text(term.reach),
                     self.body(term.body),
                 )
             case Fix():
                 names = ", ".join(map(_name, term.names))
                 seeds = "from seeds" if term.seeds else ""
-                return _words("fix", names, seeds, f"give {term.output} within {term.limit}")
+                until = _UNTIL[term.bound]
+                return _words("fix", names, seeds, f"give {term.output} {until} {term.limit}")
             case Triggered():
                 return f"triggered over {len(term.leaves)}"
             case _:
@@ -391,7 +394,7 @@ def _words(*words: str) -> str:
     return " ".join(filter(None, words))
 
 
-def _extent(reach: Reach | None) -> str:
+def _reach_text(reach: Reach | None) -> str:
     match reach:
         case None:
             return ""
@@ -847,11 +850,15 @@ def _parse_head(keyword: str, line: _Line) -> tuple[int | None, Callable[..., Te
             seeded = line.accept("from") and line.accept("seeds")
             line.require("give")
             output = line.index()
-            line.require("within")
+            bound = Bound.RESULT if line.accept(_UNTIL[Bound.RESULT]) else Bound.ERROR
+            if bound is Bound.ERROR:
+                line.require(_UNTIL[bound])
             limit = line.index()
             count = len(names)
             arity = 2 * count if seeded else count
-            return arity, lambda *terms: Fix(names, terms[:count], terms[count:], output, limit)
+            return arity, lambda *terms: Fix(
+                names, terms[:count], terms[count:], output, limit, bound
+            )
         case "triggered":
             line.require("over")
             width = line.index() + 1

@@ -8,7 +8,7 @@ a group's rows are measures of the calculus, with `CatalystAggregate` as their l
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rekindle.calculus.schema import Field, Schema
@@ -40,6 +40,10 @@ class CatalystWindow:
     expressions: tuple[JavaObject, ...] = field(compare=False, repr=False)
     order: tuple[JavaObject, ...] = field(compare=False, repr=False)
     inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+    def shown_keys(self, keys: Sequence[int]) -> Mapping[int, int]:
+        """Where its rows have the keys of their group."""
+        return {key: key for key in keys}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,10 @@ class CatalystTop:
     rank: JavaObject = field(compare=False, repr=False)
     order: tuple[JavaObject, ...] = field(compare=False, repr=False)
     inputs: tuple[JavaObject, ...] = field(compare=False, repr=False)
+
+    def shown_keys(self, keys: Sequence[int]) -> Mapping[int, int]:
+        """Where its rows have the keys of their group."""
+        return {key: key for key in keys}
 
 
 @dataclass(frozen=True, slots=True)

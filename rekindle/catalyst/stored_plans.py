@@ -16,6 +16,7 @@ import base64
 from collections.abc import Sequence
 
 from rekindle.catalyst.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.catalyst.stored_functions import read_trusted
 from rekindle.shapes import ShapeError
 
 GROUP_MAPS = ("FlatMapGroupsInPandas", "FlatMapGroupsInArrow")
@@ -36,7 +37,7 @@ def plans_to_text(catalyst: Catalyst, plans: Sequence[JavaObject]) -> str:
 
 def plans_from_text(catalyst: Catalyst, text: str) -> list[JavaObject]:
     """The storable plans that a text stands for."""
-    return catalyst.deserialise(base64.b64decode(text))
+    return read_trusted(catalyst, base64.b64decode(text))
 
 
 def storable(catalyst: Catalyst, plan: JavaObject) -> JavaObject:

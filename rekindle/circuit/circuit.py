@@ -43,6 +43,7 @@ from rekindle.circuit.nodes import (
     Group,
     GroupMap,
     HalfJoin,
+    IndexedView,
     Moment,
     Node,
     Nulls,
@@ -133,19 +134,27 @@ class Circuit:
         self.names[table.name] = table.id
 
     def view(
-        self, name: str, stream: Stream, schema: Schema, stored: str = "", own: str = ""
+        self,
+        name: str,
+        stream: Stream,
+        schema: Schema,
+        stored: str = "",
+        own: str = "",
+        index: tuple[int, ...] = (),
     ) -> View:
         """Add the nodes of a view; what is there already is shared.
 
         A view with an identity of its `own` keeps it when its definition changes, and with it the
         nodes of those that read it; it is shared with no other view, and added in its own place.
 
+        Its rows are found by the columns of the `index`, if it has one.
+
         A view that is `stored` under an id has the nodes that it was stored with: one that was made
         before sums were gathered has none that gather them.
         """
         self._scopes = None
         before = dict(self.nodes)
-        view = self._viewed(name, stream, schema)
+        view = self._viewed(name, stream, schema, index)
         if own:
             view = self.nodes[own] = view.called(own)
             self.names[name] = own
@@ -153,7 +162,7 @@ class Circuit:
         if stored and view.id != stored:
             gathered, kept, self.nodes = view, self.nodes, before.copy()
             self._most_branches = None
-            view = self._viewed(name, stream, schema)
+            view = self._viewed(name, stream, schema, index)
             self._most_branches = MOST_BRANCHES
             if view.id != stored:
                 view, self.nodes = gathered, kept
@@ -167,9 +176,9 @@ class Circuit:
         for node in nodes:
             self.names[name] = self._add(node)
 
-    def _viewed(self, name: str, stream: Stream, schema: Schema) -> View:
-        form = self._lowered(stream)
-        return View(name, LinearForm(form.branches, schema))
+    def _viewed(self, name: str, stream: Stream, schema: Schema, index: tuple[int, ...]) -> View:
+        form = LinearForm(self._lowered(stream).branches, schema)
+        return IndexedView(name, form, index) if index else View(name, form)
 
     def drop(self, name: str) -> tuple[Node, ...]:
         """Remove a table or view; gives the nodes that nothing needs any more."""
@@ -294,7 +303,7 @@ class Circuit:
         outside = [self.nodes[self._variables[n]] for n in sources(fix) if n in self._variables]
         depth = 1 + max((node.depth for node in outside if isinstance(node, Variable)), default=0)
         variables = [
-            Variable(digest, name, fix.schema_of(name) + STAMPED, fix.limit, depth)
+            Variable(digest, name, fix.schema_of(name) + STAMPED, fix.limit, depth, fix.bound)
             for name in fix.names
         ]
         if variables[fix.output].feedback not in self.nodes:

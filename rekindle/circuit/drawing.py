@@ -46,9 +46,9 @@ _FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', 
 _CHANGE, _INTEGRAL = "#64748b", "#2563eb"
 
 
-def draw(title: str, nodes: Sequence[ExplainedNode]) -> str:
-    """The nodes as an SVG document."""
-    header = [title, *summary(nodes)]
+def draw(title: str, nodes: Sequence[ExplainedNode], notes: Sequence[str] = ()) -> str:
+    """The nodes as an SVG document, under the title and the notes."""
+    header = [title, *notes, *(summary(nodes) if nodes else ())]
     picture = _Picture(nodes, MARGIN + 26 + 17 * len(header))
     width = max(picture.width, NARROWEST, *(text_width(line, 12) + 2 * MARGIN for line in header))
     legend = _Legend(MARGIN, picture.bottom + 40, width - MARGIN)
@@ -104,7 +104,7 @@ class _Picture:
             if any(_mark_text(node, link) for link in node.forward)
         }
         self._lefts = [MARGIN]
-        for column in range(1, 1 + max(self._layout.columns.values())):
+        for column in range(1, 1 + max(self._layout.columns.values(), default=0)):
             room = MARK_ROOM if column in self._marked else 0.0
             self._lefts.append(self._lefts[-1] + WIDTH + GAP + room)
         self.width = self._lefts[-1] + WIDTH + MARGIN

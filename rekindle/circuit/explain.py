@@ -61,6 +61,8 @@ class Explanation:
     """The flat collections that a nested view is kept as, and what it costs to compute."""
     picture: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     """Draws something else than the circuit: the flat collections."""
+    language: str = ""
+    """What the analyses of the language of its definition say."""
     policies: str = ""
     """What each policy would keep for the view."""
     settings: str = ""
@@ -79,6 +81,7 @@ class Explanation:
             ("stale: not followed until it is filled anew", self.stale),
             ("kept factorised", self.kept),
             ("kept shredded", self.levels),
+            ("the query and its analyses", self.language),
             ("policies", self.policies),
             ("made under settings that the session does not have", self.settings),
             ("last change by vectors", self.fed),
@@ -98,6 +101,7 @@ class Explanation:
             "stale": self.stale or None,
             "kept": self.kept or None,
             "levels": self.levels or None,
+            "language": self.language or None,
             "policies": self.policies or None,
             "settings": self.settings or None,
             "fed": self.fed or None,
@@ -111,7 +115,9 @@ class Explanation:
 
         Of a nested view it shows the flat collections that are kept, with some of their rows.
         """
-        return draw(self.title, self.nodes) if self.picture is None else self.picture()
+        if self.picture is not None:
+            return self.picture()
+        return draw(self.title, self.nodes, [why for why in (self.untrusted, self.stale) if why])
 
 
 def _node_json(node: ExplainedNode) -> dict[str, Any]:
@@ -124,6 +130,8 @@ def _node_json(node: ExplainedNode) -> dict[str, Any]:
         "seconds": facts.seconds if facts.seconds is None or math.isfinite(facts.seconds) else None,
         "placement": facts.placement,
         "rebuilt": facts.rebuilt or None,
+        "heavy_keys": facts.heavy_keys or None,
+        "threshold": facts.threshold or None,
     }
     return {
         "id": node.id,
@@ -154,6 +162,7 @@ def _node_json(node: ExplainedNode) -> dict[str, Any]:
             "formula": node.half.formula,
         },
         "state": _known(state),
+        "forgets": facts.forgets or None,
         "last_step": _known(last_step),
     }
 

@@ -37,6 +37,12 @@ class NodeFacts:
     epoch: int | None = None
     rebuilt: str = ""
     """Why the last step filled the node anew, if it did."""
+    heavy_keys: int = 0
+    """How many keys had so many rows in the last step that these were divided between tasks."""
+    threshold: int = 0
+    """More pairs than so many made a key heavy, if one was."""
+    forgets: str = ""
+    """Which rows of its integral are removed by the time, or why none are."""
 
 
 class Strategy(enum.Enum):

@@ -82,6 +82,9 @@ def step_words(facts: NodeFacts, epoch: int | None) -> str:
         words.append(duration_words(facts.seconds))
     if facts.placement is not None:
         words.append(facts.placement)
+    if facts.heavy_keys:
+        heavy = count_words(facts.heavy_keys, "heavy key")
+        words.append(f"{heavy} divided, of more than {facts.threshold:,} pairs")
     if facts.rebuilt:
         words.append(f"rebuilt: {facts.rebuilt}")
     if facts.epoch is not None and facts.epoch != epoch:
@@ -159,6 +162,8 @@ class _Tree:
         for key in node.reads:
             source = self._nodes[key]
             yield f"reads   [{source.number}] {source.title}"
+        if node.facts.forgets:
+            yield f"state   {node.facts.forgets}"
         if len(node.readers) > 1 or len(node.views) > 1:
             yield f"shared  {sharing_words(node, self._numbers)}"
 

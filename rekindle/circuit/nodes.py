@@ -13,7 +13,7 @@ from rekindle.circuit.operators.exchange import Exchange
 from rekindle.circuit.operators.feedback import Feedback, Variable
 from rekindle.circuit.operators.group import Group
 from rekindle.circuit.operators.group_map import GroupMap
-from rekindle.circuit.operators.half_join import HalfJoin, Lookup, Side
+from rekindle.circuit.operators.half_join import HalfJoin, RangeLookup, Side
 from rekindle.circuit.operators.indexes import Nulls
 from rekindle.circuit.operators.node import (
     Formed,
@@ -26,7 +26,7 @@ from rekindle.circuit.operators.node import (
 )
 from rekindle.circuit.operators.running import Moment
 from rekindle.circuit.operators.table import Table
-from rekindle.circuit.operators.view import View
+from rekindle.circuit.operators.view import IndexedView, View
 
 OPERATORS: tuple[type[Node], ...] = (
     Table,
@@ -38,6 +38,7 @@ OPERATORS: tuple[type[Node], ...] = (
     Group,
     GroupMap,
     View,
+    IndexedView,
     Variable,
     Feedback,
 )
@@ -54,12 +55,13 @@ __all__ = [
     "GroupMap",
     "HalfJoin",
     "Indexed",
+    "IndexedView",
     "Indexing",
-    "Lookup",
     "Moment",
     "Node",
     "Nulls",
     "Passing",
+    "RangeLookup",
     "Side",
     "Stateful",
     "Table",

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Join, Range
-from rekindle.circuit.nodes import Formed, Lookup, Node, Side
+from rekindle.circuit.nodes import Formed, Node, RangeLookup, Side
 from rekindle.circuit.operators.arrangement import MARK
 from rekindle.circuit.stages import Branch, Project
 
@@ -90,7 +90,7 @@ def index_of(join: Join, side: Side, ranges: dict[Side, Range]) -> Index:
     return Index(keys, marks, None if own is None else 0)
 
 
-def lookup_of(join: Join, change_side: Side, ranges: dict[Side, Range]) -> Lookup | None:
+def lookup_of(join: Join, change_side: Side, ranges: dict[Side, Range]) -> RangeLookup | None:
     """The range of the other side's rows that a changed row of a side meets, if it is one."""
     range_ = ranges.get(other(change_side))
     if range_ is None:
@@ -100,7 +100,7 @@ def lookup_of(join: Join, change_side: Side, ranges: dict[Side, Range]) -> Looku
     low, high = (
         None if end is None else index.column(end, width) for end in (range_.low, range_.high)
     )
-    return Lookup(low, high)
+    return RangeLookup(low, high)
 
 
 def branches_of(nodes: Iterable[Node]) -> dict[str, list[Branch]]:

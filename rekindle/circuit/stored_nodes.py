@@ -28,6 +28,7 @@ from rekindle.calculus.scalars import Call, Column, Evaluable, Literal, Scalar
 from rekindle.calculus.schema import Field, Schema
 from rekindle.calculus.terms import (
     Body,
+    Bound,
     Generator,
     Measure,
     Quantiles,
@@ -35,7 +36,7 @@ from rekindle.calculus.terms import (
     SlidingFrame,
     TopRows,
 )
-from rekindle.circuit.nodes import OPERATORS, Lookup, Node, Variable
+from rekindle.circuit.nodes import OPERATORS, Node, RangeLookup, Variable
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.stages import (
     Branch,
@@ -68,7 +69,7 @@ _INSIDE: Mapping[str, type[Any]] = {
     "sliding frame": SlidingFrame,
     "running frame": RunningFrame,
     "quantiles": Quantiles,
-    "lookup": Lookup,
+    "lookup": RangeLookup,
     "form": LinearForm,
     "branch": Branch,
     "project": Project,
@@ -90,6 +91,9 @@ _FIELDS: Mapping[type[Any], Mapping[str, Any]] = {
     each: {f.name: get_type_hints(each)[f.name] for f in fields(each) if f.init} for each in _TAGS
 }
 """The declared types of what each constructor takes."""
+_LATER: Mapping[type[Any], Mapping[str, Any]] = {Variable: {"bound": Bound.ERROR}}
+"""Fields that nodes did not have when the first of their kind were stored, and what they meant by
+it. They are left out where they mean the same."""
 _TAG, _PART = "is", "part"
 
 
@@ -166,7 +170,13 @@ def stored(node: Node, dump: Dump) -> StoredNode:
                 return value.id
         tag = _TAGS.get(type(value))
         if tag is not None:
-            inner = {name: written(getattr(value, name)) for name in _FIELDS[type(value)]}
+            later = _LATER.get(type(value), {})
+            found = {name: getattr(value, name) for name in _FIELDS[type(value)]}
+            inner = {
+                name: written(each)
+                for name, each in found.items()
+                if name not in later or each is not later[name]
+            }
             return {_TAG: tag, **inner}
         if id(value) not in positions:
             positions[id(value)] = len(parts)
@@ -213,10 +223,13 @@ class _Reader:
     load: Load
 
     def instance(self, kind: type[Any], data: Mapping[str, Any], place: str) -> Any:
-        hints = _FIELDS[kind]
-        if data.keys() - {_TAG} != hints.keys():
+        hints, later = _FIELDS[kind], _LATER.get(kind, {})
+        if (data.keys() | later.keys()) - {_TAG} != hints.keys():
             raise ShapeError(f"{place}: not the fields of a {_TAGS[kind]}")
-        values = {n: self.value(hint, data[n], f"{place}.{n}") for n, hint in hints.items()}
+        values = {
+            n: self.value(hint, data[n], f"{place}.{n}") if n in data else later[n]
+            for n, hint in hints.items()
+        }
         try:
             return kind(**values)
         except RekindleError as error:

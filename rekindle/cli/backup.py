@@ -13,8 +13,8 @@ from rekindle.cli.failures import reported
 from rekindle.cli.opening import Trusting, started_spark
 
 if TYPE_CHECKING:
-    from rekindle.runtime.backup import Backup
     from rekindle.runtime.database import Database
+    from rekindle.runtime.upkeep.backup import Backup
 
 
 def backup(
@@ -23,7 +23,7 @@ def backup(
 ) -> None:
     """Copy the last epoch; again to the same place, only what is new. Writing may go on."""
     with reported():
-        from rekindle.runtime.backup import backup as backed_up
+        from rekindle.runtime.upkeep.backup import backup as backed_up
 
         with bytes_bar("copying") as tell:
             made = backed_up(warehouse, target, tell)
@@ -42,7 +42,7 @@ def restore(
 ) -> None:
     """Make a database of a backup: as it was then, or at an earlier epoch."""
     with reported():
-        from rekindle.runtime.restore import restore as restored
+        from rekindle.runtime.upkeep.restore import restore as restored
 
         if epoch is None:
             with bytes_bar("copying") as tell:

@@ -35,6 +35,10 @@ class Name(enum.StrEnum):
     COMMITS = "commits"
     AGE = "age"
     NESTED = "nested"
+    MRQL = "mrql"
+    STREAM = "stream"
+    READ = "read"
+    ENDLESS = "endless"
 
 
 def bench(
@@ -63,7 +67,8 @@ def bench(
     queries: Annotated[
         str | None,
         typer.Option(
-            "--queries", help="TPC-H, nested: which, such as 1,3,5-7; recursion: which programs."
+            "--queries",
+            help="TPC-H, nested, stream: which, such as 1,3,5-7; recursion: which programs.",
         ),
     ] = None,
     views: Annotated[
@@ -72,6 +77,25 @@ def bench(
     graph: Annotated[
         Path | None,
         typer.Option("--graph", help="Recursion: a Parquet file of src, symbol and dst."),
+    ] = None,
+    batches: Annotated[
+        int | None,
+        typer.Option(
+            "--batches", min=2, help="Nested, endless: in how many batches the rows come."
+        ),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--only",
+            help="Nested, MRQL: some of the experiments, such as evaluation,bags or groupBy.",
+        ),
+    ] = None,
+    events: Annotated[
+        int | None,
+        typer.Option(
+            "--events", min=100, help="Stream: events of a batch; endless: events of all batches."
+        ),
     ] = None,
     directory: Annotated[
         Path | None, typer.Option("--directory", help="Where the temporary databases go.")
@@ -90,7 +114,10 @@ def bench(
         with (
             scratch_directory("rekindle-bench-", directory) as scratch,
             Harness(
-                spark, scratch, Request(rows, rounds, scale, change, queries, views, graph), console
+                spark,
+                scratch,
+                Request(rows, rounds, scale, change, queries, views, graph, batches, only, events),
+                console,
             ) as harness,
         ):
             report: Report = import_module(f"rekindle.benchmarks.{name.value}").run(harness)

@@ -16,6 +16,7 @@ from rekindle.cli.check import check
 from rekindle.cli.demo.command import demo
 from rekindle.cli.explain import explain
 from rekindle.cli.failures import INTERRUPTED, READER_GONE
+from rekindle.cli.mrql import mrql
 from rekindle.cli.scratch import clean_up_when_terminated, remove_scratch
 from rekindle.cli.sql import sql
 from rekindle.cli.upgrade import upgrade
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(sql)
+app.command()(mrql)
 app.command()(explain)
 app.command()(check)
 app.command()(verify)

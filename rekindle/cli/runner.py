@@ -41,7 +41,7 @@ def located(script: str) -> list[tuple[str, Place]]:
     >>> [(text, str(place)) for text, place in located("select 1;\\n-- two\\nselect 2;")]
     [('select 1', 'statement 1, line 1'), ('-- two\\nselect 2', 'statement 2, line 3')]
     """
-    from rekindle.runtime.statements import split_script
+    from rekindle.runtime.statements.syntax import split_script
 
     found = []
     position = 0

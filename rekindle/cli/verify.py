@@ -18,7 +18,7 @@ def verify(
 ) -> None:
     """Read every file of a database, present and history; exit code 1 when one is damaged."""
     with reported():
-        from rekindle.runtime.verify import verify as verified
+        from rekindle.runtime.upkeep.verify import verify as verified
 
         with bytes_bar("reading") as tell:
             found = verified(warehouse, tell)

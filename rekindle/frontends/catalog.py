@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.terms import Term
-from rekindle.catalyst.jvm import Catalyst, JavaObject
+from rekindle.catalyst.jvm import Catalyst, JavaObject, option
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolve
 from rekindle.frontends.spark_sql.nested_frames import with_leaves
 from rekindle.frontends.spark_sql.stored_queries import refuse_code
@@ -59,6 +59,15 @@ class Catalog:
     def has_function(self, name: str) -> bool:
         """Does the session know a function of that name?"""
         return bool(self.catalyst.spark.catalog.functionExists(name))
+
+    def is_aggregate(self, name: str) -> bool:
+        """Is it a function of Spark that gives one value for many rows?"""
+        registry = self.catalyst.session.sessionState().functionRegistry()
+        identifier = self.catalyst.class_("org.apache.spark.sql.catalyst.FunctionIdentifier")
+        # Without its schema and catalog Spark refuses to look a function up.
+        place = [self.catalyst.some(each) for each in ("builtin", "system")]
+        found = option(registry.lookupFunction(identifier(name.lower(), *place)))
+        return found is not None and str(found.getGroup()) == "agg_funcs"
 
     # ---- SQL -------------------------------------------------------------------------------
 
@@ -124,7 +133,8 @@ class Catalog:
 
     def translate(self, frame: DataFrame, recursive: Iterable[str] = ()) -> Term:
         """The term of a DataFrame over leaves; `recursive` are those that a scope iterates."""
-        plan = optimise(self.catalyst, with_leaves(self.catalyst, self.leaves, frame))
+        frame = with_leaves(self.catalyst, self.leaves, frame)
+        plan = optimise(self.catalyst, self.leaves, frame)
         return self.translator.translate_query(plan, list(recursive)).term
 
     # ---- names that do not exist yet -------------------------------------------------------

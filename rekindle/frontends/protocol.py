@@ -2,8 +2,9 @@
 
 To add one, write `frontends/<language>/definition.py` with what the catalog keeps of a view and
 `frontends/<language>/front_end.py` with a class like those here; name the first in the union of
-`runtime/view_definition.py` and the second in the tuple of `runtime/front_ends.py`. Creating,
-altering, checking, registering, storing and reopening views then work as for any other language.
+`runtime/views/definition.py` and the second in the tuple of `runtime/views/front_ends.py`.
+Creating, altering, checking, registering, storing and reopening views then work as for any other
+language.
 """
 
 from __future__ import annotations

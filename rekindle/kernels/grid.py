@@ -154,15 +154,15 @@ def group_schema_in_grid(payload: Sequence[Any], stamps: int) -> Any:
     return pa.schema([pa.field(MOMENT, pa.int64()), *payload[:-stamps], *marks])
 
 
-def corners_of_results(results: Any, keys: int, stamps: int) -> Any:
+def corners_of_results(results: Any, place: int, stamps: int) -> Any:
     """Results of groups in cells as changes: each comes and goes in every direction.
 
-    The columns are `_weight`, the keys, a stamp and an end for each scope, and the rest; the stamps
-    become the last.
+    After `_weight` there are columns, of which those from number `place` on are a stamp and an end
+    for each scope; the stamps become the last.
     """
     weight, *columns = results.columns
-    bounds = columns[keys : keys + 2 * stamps]
-    kept = [*columns[:keys], *columns[keys + 2 * stamps :]]
+    bounds = columns[place : place + 2 * stamps]
+    kept = [*columns[:place], *columns[place + 2 * stamps :]]
     names = [WEIGHT, *column_names(len(kept) + stamps)]
     parts = []
     for ends in product((0, 1), repeat=stamps):

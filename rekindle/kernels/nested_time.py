@@ -130,15 +130,17 @@ def _first_stamps(change: Any) -> tuple[Int64s, Int64s]:
     return key[starts], np.minimum.reduceat(stamp, starts) if len(starts) else stamp
 
 
-def from_until(results: Any, keys: int, stamps: int = 1) -> Any:
+def from_until(results: Any, bounds: int, stamps: int = 1) -> Any:
     """Results of groups at iterations as changes: each comes at its stamp and goes at the next.
 
-    The columns are `_weight`, the keys, stamp and end, and the rest; the stamp becomes the last.
+    After `_weight` there are columns, of which number `bounds` is the stamp and the one after it
+    the end; the stamp becomes the last.
     """
     if stamps > 1:
-        return corners_of_results(results, keys, stamps)
+        return corners_of_results(results, bounds, stamps)
     weight, *columns = results.columns
-    head, (stamp, until), rest = columns[:keys], columns[keys : keys + 2], columns[keys + 2 :]
+    stamp, until = columns[bounds : bounds + 2]
+    head, rest = columns[:bounds], columns[bounds + 2 :]
     names = [WEIGHT, *column_names(len(columns) - 1)]
     comes = pa.Table.from_arrays([weight, *head, *rest, stamp], names=names)
     goes = pa.Table.from_arrays([pc.negate(weight), *head, *rest, until], names=names)

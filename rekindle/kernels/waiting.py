@@ -39,6 +39,11 @@ class Waiting:
         if len(change):
             self._tables[relation] = change
 
+    def last_stamp(self, relation: str) -> str:
+        """The column that says at which iteration of the innermost scope a row changes."""
+        name: str = self._layouts[relation].payload.names[-1]
+        return name
+
     def soonest(self, within: Time) -> int | None:
         """The least next part of a time that begins with `within` and at which anything is due.
 

@@ -68,6 +68,8 @@ def is_hashable(kind: pa.DataType) -> bool:
     types = pa.types
     if types.is_list(kind):
         return is_hashable(kind.value_type)
+    if types.is_struct(kind):
+        return all(is_hashable(kind.field(i).type) for i in range(kind.num_fields))
     return any(
         test(kind)
         for test in (
@@ -87,17 +89,15 @@ def _flows(column: Any) -> list[Words]:
     """What a column adds to a hash: its null flag, its value, and for a float the sign of zero.
 
     Of a list it is the length, and then what each of the elements adds; of a struct what each of
-    its fields adds.
+    its fields adds, which are NULL where it is.
     """
     if pa.types.is_list(column.type):
         return [_PRESENT, *_list_flows(column)]
-    if pa.types.is_struct(column.type):
-        if column.null_count:
-            raise pa.ArrowInvalid("rows that are NULL are hashed by Spark")
-        return [_PRESENT, *(flow for field in column.flatten() for flow in _flows(field))]
     missing = column.is_null() if column.null_count else None
-    present = None if missing is None else ~_flags(missing)
     flows = [_PRESENT if missing is None else _flag_words(_flags(missing))]
+    if pa.types.is_struct(column.type):
+        return [*flows, *(flow for field in column.flatten() for flow in _flows(field))]
+    present = None if missing is None else ~_flags(missing)
     flows.append(_where(present, _value_words(column)))
     if pa.types.is_floating(column.type):
         values = _filled(column).to_numpy(zero_copy_only=False)

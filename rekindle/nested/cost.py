@@ -400,7 +400,7 @@ def prices(
     >>> print(prices(times(R, R), {"R": 1000}, {"R": 10}))
     2,000,000 steps in full, 20,000 for a change
     """
-    found = {part.name: part.type for part in _tables(term)}
+    found = {part.name: part.type for part in tables_of(term)}
     known = {name: _sized(rows, found[name]) for name, rows in tables.items() if name in found}
     changed = {
         (name, 1): _sized(rows, found[name]) for name, rows in changes.items() if name in found
@@ -415,7 +415,8 @@ def _sized(rows: int | Cost, type_: types.RingType) -> Cost:
     return _scaled(max(1, rows), least(type_))
 
 
-def _tables(term: Term) -> Collection[Relation]:
+def tables_of(term: Term) -> Collection[Relation]:
+    """The tables that a term reads, once for every time."""
     if isinstance(term, Relation):
         return [term]
-    return [table for below in children(term) for table in _tables(below)]
+    return [table for below in children(term) for table in tables_of(below)]

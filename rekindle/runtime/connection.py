@@ -18,27 +18,27 @@ from rekindle.errors import ClosedError, CorruptionError, DefinitionError
 from rekindle.errors import untrusted as untrusted_error
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.names import HIDDEN
-from rekindle.runtime.commits import Turn
-from rekindle.runtime.contents import Contents
-from rekindle.runtime.creating import Creating
-from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine
-from rekindle.runtime.factored_maintenance import FactoredMaintenance
-from rekindle.runtime.lease import Lease
-from rekindle.runtime.log import CommitLog
+from rekindle.runtime.epochs.log import CommitLog
+from rekindle.runtime.epochs.state import Entry, State, TableEntry, ViewEntry
+from rekindle.runtime.matrices.maintenance import FactoredMaintenance
+from rekindle.runtime.nested.shredded import declared, know_nested
 from rekindle.runtime.places import database_place
-from rekindle.runtime.redefining import Redefining
-from rekindle.runtime.restoring import Restoring
+from rekindle.runtime.reading.contents import Contents
 from rekindle.runtime.session import session_for
-from rekindle.runtime.sessions import Sessions
-from rekindle.runtime.shredded import declared, know_nested
-from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry
+from rekindle.runtime.transactions.commits import Turn
+from rekindle.runtime.transactions.sessions import Sessions
 from rekindle.runtime.trust import Trust
-from rekindle.runtime.view_terms import ViewTerms
+from rekindle.runtime.views.creating import Creating
+from rekindle.runtime.views.definitions import Definitions
+from rekindle.runtime.views.redefining import Redefining
+from rekindle.runtime.views.restoring import Restoring
+from rekindle.runtime.views.terms import ViewTerms
+from rekindle.runtime.writers.lease import Lease
+from rekindle.spark.compiled_stages import Channel
 from rekindle.spark.frames import Frames
 from rekindle.spark.plans import Plans
 from rekindle.spark.preflight import Access, check_executors
-from rekindle.spark.segment import Channel
 from rekindle.spark.stages import Lowering
 from rekindle.traces.store import Store
 
@@ -124,6 +124,7 @@ class Connection:
         if entry.level is not None:
             know_nested(self.leaves, entry, self.engine.state.parts(entry.name))
         else:
+            self.leaves.levels.pop(entry.name, None)
             self.leaves.add(entry.name, declared(entry))
         if isinstance(entry, TableEntry) and entry.key:
             key = tuple(entry.schema.names[i] for i in entry.key)
@@ -138,9 +139,17 @@ class Connection:
                 self.leaves.remove(known)
 
     def know_again(self, entry: Entry) -> None:
-        """Let queries read a table or view with other columns than before."""
-        self.forget(entry.name)
+        """Let queries read a table or view with other columns than before.
+
+        It is known all the while: other threads read it meanwhile.
+        """
         self.know(entry)
+        parts = {part.name for part in self.engine.state.parts(entry.name)}
+        for known in [*self.leaves.plans]:
+            if known == entry.name or known in parts:
+                self.leaves.forget_older(known)
+            elif known.startswith(f"{entry.name}{HIDDEN}"):
+                self.leaves.remove(known)
 
     # ---- what may be done ------------------------------------------------------------------
 
@@ -186,9 +195,12 @@ class Connection:
         before, self.engine.state = self.engine.state, state
         self.know_functions()
         if state.entries != before.entries or state.nodes is not before.nodes:
-            for name in before.entries:
-                self.forget(name)
             self.restore()
+            for name in [*self.leaves.plans]:
+                if name in state.entries:
+                    self.leaves.forget_older(name)
+            for name in before.entries.keys() - state.entries.keys():
+                self.forget(name)
 
     @property
     def untrusted(self) -> dict[str, str]:
@@ -208,11 +220,16 @@ class Connection:
         if self._closed:
             return
         self._closed = True
-        for transaction in self.sessions.open:
-            transaction.rollback()
-        with self.turn:
+        try:
+            for transaction in self.sessions.open:
+                transaction.rollback()
+            with self.turn:
+                self.engine.commits.close()
+        finally:
+            # Whatever interrupts this, nobody waits for a connection that is closed.
             self.engine.commits.close()
-        self.give_up()
+            self.engine.wake_up()
+            self.give_up()
 
     def give_up(self) -> None:
         """Let go of what others wait for, as far as it was taken."""

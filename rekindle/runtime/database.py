@@ -8,6 +8,7 @@ Each call is passed on to the part that does it:
     reading.py       contents, changes, models
     checking.py      views against their recomputation
     explaining.py    how views are kept
+    streaming/       streams into tables
     operations.py    history and files, stale and untrusted views, verifying, backups
     connection.py    what all of these share
 """
@@ -15,44 +16,61 @@ Each call is passed on to the part that does it:
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from rekindle.circuit.costs import Refresh
 from rekindle.circuit.explain import Explanation
-from rekindle.errors import DefinitionError
+from rekindle.errors import DefinitionError, StatementError
 from rekindle.frontends.iteration import LIMIT
+from rekindle.frontends.mrql.front_end import Mrql
 from rekindle.frontends.spark_sql.commands import command
 from rekindle.frontends.spark_sql.parameters import Arguments
 from rekindle.redaction import without_secrets
-from rekindle.runtime.arguments import one_of
-from rekindle.runtime.backup import Backup
-from rekindle.runtime.check import CheckReport
-from rekindle.runtime.checking import Checking
+from rekindle.runtime import arguments
+from rekindle.runtime.arguments import names, one_of, optional_text, positive, seconds, text
 from rekindle.runtime.connection import Connection
-from rekindle.runtime.creating import Given, wanted
-from rekindle.runtime.ddl import DataDefinition
-from rekindle.runtime.definition_text import definition_text
-from rekindle.runtime.dml import Statements
 from rekindle.runtime.engine import LastStep
+from rekindle.runtime.epochs.history import FOREVER
+from rekindle.runtime.epochs.instants import instant_of
+from rekindle.runtime.epochs.state import TableEntry, ViewEntry
 from rekindle.runtime.explaining import explain_entry
-from rekindle.runtime.factorised import LISTING, Factorised
-from rekindle.runtime.history import FOREVER
-from rekindle.runtime.models import Model
-from rekindle.runtime.operations import Operations, retention
+from rekindle.runtime.models.model import Model
+from rekindle.runtime.mrql_face import MrqlFace
 from rekindle.runtime.places import database_place
-from rekindle.runtime.reading import DataReader
-from rekindle.runtime.restoring import Progress, silent
+from rekindle.runtime.reading.arrow import Where
+from rekindle.runtime.reading.files_out import write_files
+from rekindle.runtime.reading.reading import DataReader
+from rekindle.runtime.reading.subscriptions import Callback, Subscription
 from rekindle.runtime.session import require_classic
-from rekindle.runtime.sql import SqlFace
-from rekindle.runtime.state import TableEntry, ViewEntry
-from rekindle.runtime.transaction import Transaction
-from rekindle.runtime.transactions import Transactions
+from rekindle.runtime.statements.ddl import DataDefinition
+from rekindle.runtime.statements.definition_text import definition_text
+from rekindle.runtime.statements.dml import Statements
+from rekindle.runtime.statements.sql import SqlFace
+from rekindle.runtime.streaming.definition import MODES, StreamDefinition
+from rekindle.runtime.streaming.handle import Stream
+from rekindle.runtime.streaming.mrql_streams import create_over_streams
+from rekindle.runtime.streaming.streams import StreamInfo, Streams
+from rekindle.runtime.time.tables import Interval, Watermark, length_of, timed_by, watermark_of
+from rekindle.runtime.time.timer import ClockTimer
+from rekindle.runtime.transactions.opening import Transactions
+from rekindle.runtime.transactions.transaction import Transaction
 from rekindle.runtime.trust import Trust
-from rekindle.runtime.verify import Verification
+from rekindle.runtime.upkeep.backup import Backup
+from rekindle.runtime.upkeep.check import CheckReport
+from rekindle.runtime.upkeep.checking import Checking
+from rekindle.runtime.upkeep.operations import Operations, retention
+from rekindle.runtime.upkeep.verify import Verification
+from rekindle.runtime.views.creating import Given, wanted
+from rekindle.runtime.views.factorised import LISTING, Factorised
+from rekindle.runtime.views.restoring import Progress, silent
 from rekindle.spark.preflight import Access
 from rekindle.spark.step import Placement
 from rekindle.traces.faults import named_by_path
@@ -81,9 +99,58 @@ class Database:
         self._sql = SqlFace(
             self, catalyst, statements, lambda: self._engine.state, self._reading.query
         )
+        self._mrql = MrqlFace(self, lambda: connection.definitions.catalog)
         self._transactions = Transactions(connection, statements.encode_by_name, self.sql)
+        self._streams = Streams(
+            connection,
+            self._transactions.change,
+            lambda name, schema, key: self._ddl.create_table(name, schema, key, None, None),
+        )
+        self._timer: ClockTimer | None = None
         self.removed = self._engine.collect() if connection.is_writable else []
         """The files that nothing needed when the connection was opened."""
+
+    # ---- time ------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> dt.datetime | None:
+        """What `now()` is in views; None if the database has no clock yet."""
+        time = self._connection.refreshed().time
+        return None if time is None else time.datetime
+
+    def advance_time(self, timestamp: dt.datetime | dt.date | str | None = None) -> int:
+        """Move the clock that `now()` of views shows, in an epoch of its own, which is given.
+
+        Each transaction moves it to the time of the day, until it is given a time here: from then
+        on it is moved by this call alone, and never back. Without a time it is moved to that of
+        the day.
+        """
+        self._connection.check_writable()
+        if self._connection.sessions.transaction is not None:
+            raise StatementError(
+                "the clock cannot be moved while a transaction is open", hint="end it first"
+            )
+        instant = None if timestamp is None else instant_of(self.spark, timestamp)
+        return self._engine.advance_time(instant)
+
+    def follow_time(self, every: Interval = "10 seconds") -> ClockTimer:
+        """Move the clock to the time of the day now and then, also while nobody changes anything.
+
+        A timer of this connection, in the place of one that runs already; `stop()` ends it.
+        """
+        self._connection.check_writable()
+        what = "the time between two moves of the clock"
+        micros = length_of(self._connection.catalyst, what, every)
+        if micros < 1000:
+            raise DefinitionError(f"{what} cannot be {every}", hint="such as '10 seconds'")
+        self._stop_timer()
+        engine = self._engine
+        self._timer = ClockTimer(lambda: engine.advance_time(None), micros / 10**6)
+        return self._timer
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
 
     # ---- statements ------------------------------------------------------------------------
 
@@ -105,14 +172,27 @@ class Database:
         *,
         comment: str | None = None,
         shredding: str | None = None,
+        lateness: Mapping[str, Interval] | None = None,
+        late: str | None = None,
+        retain: Interval | None = None,
     ) -> None:
         """Create a table; `schema` is a Spark schema or its DDL text.
 
         Columns ARRAY<STRUCT<...>> of a table with a primary key are kept as flat tables of
         elements, to any depth, so that a change of an element moves just that. With
         `shredding="none"` they stay in their rows.
+
+        `lateness={"ts": "5 minutes"}` says how late rows may be by the times of one column; later
+        ones are left out and counted, or, with `late="keep"`, put into the table `NAME_late`, or,
+        with `late="refuse"`, make their transaction fail. With `retain="30 days"` rows that are
+        older than that by the watermark leave the table.
         """
-        self._ddl.create_table(name, schema, primary_key, comment, shredding)
+        timed = timed_by(name, lateness, late, retain)
+        self._ddl.create_table(name, schema, primary_key, comment, shredding, timed)
+
+    def watermark(self, table: str) -> Watermark:
+        """What the watermark of a table with a lateness is, and how many rows were late."""
+        return watermark_of(self._connection.refreshed(), table)
 
     def add_columns(self, name: str, columns: T.StructType | str) -> None:
         """Give a table more columns, which are NULL in the rows that it has.
@@ -130,20 +210,33 @@ class Database:
         policy: str | None = None,
         representation: str = LISTING,
         comment: str | None = None,
+        shredding: str | None = None,
+        emit: str | None = None,
     ) -> None:
         """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it.
 
-        `rekindle.fixpoint` and `rekindle.agca` make definitions of other kinds.
+        `rekindle.fixpoint`, `rekindle.comprehension`, `rekindle.mrql` and `rekindle.agca` make
+        definitions of other kinds.
 
         With `incremental="required"` a view of which a part would be recomputed as a whole at
         every change is refused. A policy says what an aggregate over joins keeps; without one it
         is chosen by what each would keep. With `policy="view_tree"` it keeps partial
         aggregates and never the join; with `policy="higher_order"` also those that a change of
         each table meets. With `representation="factorised"` a join is kept along a variable order
-        and never listed; `db.factorised(name)` counts and enumerates it.
+        and never listed; `db.factorised(name)` counts and enumerates it. With `shredding="none"`
+        the inner collections of a comprehension are arrays in their rows, not dictionaries; with
+        `"partial"` those are whose size is small now. With `emit="on window close"` rows are shown
+        when their window is closed, and never change.
         """
-        self._ddl.create_view(
-            name, definition, wanted(incremental, policy, representation, comment)
+        kept = wanted(incremental, policy, representation, comment, shredding, emit)
+        if not isinstance(definition, Mrql):
+            self._ddl.create_view(name, definition, kept)
+            return
+        create_over_streams(
+            self,
+            self._connection.definitions.catalog,
+            self._with_definitions(definition),
+            lambda given: self._ddl.create_view(name, given, kept),
         )
 
     def replace_view(
@@ -155,13 +248,17 @@ class Database:
         policy: str | None = None,
         representation: str = LISTING,
         comment: str | None = None,
+        shredding: str | None = None,
+        emit: str | None = None,
     ) -> None:
         """Give a view that no other view reads a new definition, in one epoch.
 
         What the old definition and the new one have in common is kept and not built again.
         """
         self._ddl.replace_view(
-            name, definition, wanted(incremental, policy, representation, comment)
+            name,
+            self._with_definitions(definition) if isinstance(definition, Mrql) else definition,
+            wanted(incremental, policy, representation, comment, shredding, emit),
         )
 
     def create_model(
@@ -206,6 +303,20 @@ class Database:
         Gives their names. A step whose recursion takes more than so many iterations is undone.
         """
         return self._ddl.datalog(program, iterations)
+
+    def mrql(self, script: str) -> list[Any]:
+        """Run a script in MRQL; gives the results of its expressions, in order.
+
+        A collection that is made from tables or views is a DataFrame, any other value is Python's.
+        Definitions last as long as the connection, and `rekindle.mrql` sees them; `store v := e`
+        keeps a value in the database.
+        """
+        self._connection.refreshed()
+        return self._mrql.run(text("a script", script))
+
+    def _with_definitions(self, given: Mrql) -> Mrql:
+        self._connection.refreshed()
+        return given if given.definitions else self._mrql.with_definitions(given)
 
     def define(self, name: str, definition: str) -> None:
         """Name a function for comprehensions, such as `"(m, n) -> n.gen = m.gen"`.
@@ -278,6 +389,83 @@ class Database:
         """
         return self._transactions.change(work)
 
+    def stream(
+        self,
+        table: str,
+        frame: DataFrame,
+        mode: str = "append",
+        *,
+        name: str | None = None,
+        checkpoint: str | None = None,
+        weight: str | None = None,
+        operation: str | None = None,
+        deletes: DataFrame | None = None,
+        keys: Sequence[str] | None = None,
+        sequence_by: str | None = None,
+        apply_as_deletes: str | None = None,
+        except_columns: Sequence[str] = (),
+        rejects: bool = False,
+        interval: str | None = None,
+        available_now: bool = False,
+    ) -> Stream:
+        """Let a streaming DataFrame change a table: each micro-batch is one epoch, exactly once.
+
+        `append` inserts rows. `changes` takes a column `weight` of whole numbers, a column
+        `operation` (insert, update, delete, Debezium's c, u, d, r, or images of updates), or a
+        second stream of `deletes`. `upsert` replaces rows by the primary key; with `sequence_by` a
+        row that comes late does not replace a newer one, and rows with `apply_as_deletes`, a
+        condition in SQL, delete.
+
+        The stream goes by its `name`, by default that of the table, and goes on where it was when
+        it is started again. With `rejects`, rows that do not fit go to `<table>_rejected`.
+        Batches come as fast as they can, every `interval` ("5 seconds"), or until all that is
+        `available_now` is there.
+        """
+        definition = StreamDefinition(
+            table=text("the name of a table", table),
+            mode=one_of("mode of a stream", mode, MODES),
+            weight=optional_text("weight", weight),
+            operation=optional_text("operation", operation),
+            sequence_by=optional_text("sequence_by", sequence_by),
+            apply_as_deletes=optional_text("apply_as_deletes", apply_as_deletes),
+            except_columns=tuple(names("except_columns", except_columns)),
+            rejects=bool(rejects),
+            interval=optional_text("an interval", interval),
+            available_now=bool(available_now),
+            checkpoint=optional_text("a checkpoint", checkpoint),
+        )
+        return self._streams.start(name, frame, definition, deletes=deletes, keys=keys)
+
+    def create_stream(self, name: str, definition: StreamDefinition) -> Stream:
+        """Start a stream whose source is a format with options: what `CREATE STREAM` does."""
+        if not isinstance(definition, StreamDefinition) or definition.source is None:
+            raise DefinitionError(
+                f"stream {name!r} is not defined by a format with options",
+                hint="use CREATE STREAM, or db.stream with a streaming DataFrame",
+            )
+        return self._streams.create(name, definition)
+
+    @property
+    def streams(self) -> list[StreamInfo]:
+        """The streams into tables: their names, tables, modes, statuses, sources and offsets."""
+        return self._streams.listed()
+
+    def resume_streams(
+        self, frames: Mapping[str, DataFrame | tuple[DataFrame, DataFrame]] | None = None
+    ) -> dict[str, Stream]:
+        """Start every stream of the database that does not run, where it was.
+
+        Those that were made by `CREATE STREAM` are rebuilt; the others need their DataFrame again,
+        by their names (with the one of `deletes` as a pair).
+        """
+        if frames is not None:
+            arguments.mapping("the DataFrames of streams", frames)
+        return self._streams.resume(frames or {})
+
+    def drop_stream(self, name: str) -> None:
+        """Stop a stream and forget how far it was read; the rows that it brought stay."""
+        self._streams.drop(text("the name of a stream", name))
+
     @property
     def epoch(self) -> int:
         """The number of the last committed epoch."""
@@ -298,7 +486,7 @@ class Database:
         """Force where steps run, 'inline' or 'spark'; None lets each step decide."""
         if placement is not None:
             one_of("placement", placement, [each.value for each in Placement])
-        self._engine.placement = None if placement is None else Placement(placement)
+        self._engine.placing.forced = None if placement is None else Placement(placement)
 
     def refresh_by(self, refresh: str | None) -> None:
         """Force how steps refresh views, 'incremental' or 'full'; None lets each step decide."""
@@ -333,6 +521,49 @@ class Database:
     def changes(self, name: str, since: int = 0) -> DataFrame:
         """The changes of a table or view after an epoch: its columns, `_epoch` and `_weight`."""
         return self._reading.changes(name, since)
+
+    def arrow(
+        self,
+        name: str,
+        epoch: int | None = None,
+        *,
+        timestamp: dt.datetime | dt.date | str | None = None,
+        where: Where | None = None,
+    ) -> pa.Table:
+        """The committed contents of a table or view as an Arrow table, without a Spark job.
+
+        `where` looks rows up by the values of columns, such as `{"id": 77}` or `{"id": [77, 78]}`:
+        by the primary key at a cost of the rows that are found. What an open transaction has
+        changed is not in it.
+        """
+        return self._reading.arrow(name, epoch, timestamp, where)
+
+    def changes_arrow(self, name: str, since: int = 0) -> pa.Table:
+        """The changes of a table or view after an epoch as an Arrow table, without a Spark job."""
+        return self._reading.changes_arrow(name, since)
+
+    def subscribe(
+        self, name: str, callback: Callback | None = None, since: int | None = None
+    ) -> Subscription:
+        """The changes of a table or view, at once after each commit and without a Spark job.
+
+        `callback(batch)` is called in a thread of its own, once for each epoch that changed it, in
+        their order; without one this is an iterator of batches. A batch has `epoch`, `table` (an
+        Arrow table with `_epoch` and `_weight`) and `timestamp`. It begins after the epoch `since`,
+        by default after the newest. A callback that raises ends its subscription, whose `error`
+        says why, and nothing else.
+        """
+        return self._reading.subscription(name, callback, since)
+
+    def write_files(self, name: str, directory: str | os.PathLike[str]) -> Subscription:
+        """The rows of a table or view as files of a directory, one for each epoch that changes it.
+
+        `epoch-00000012.txt` has all rows as they are after epoch 12, one a line in the notation of
+        MRQL; the first file has those of now. Given a directory with such files it goes on after
+        the newest, so that each epoch has its file once, also after a kill. It is a subscription:
+        `wait()` waits for the files of what was committed, `close()` ends it.
+        """
+        return write_files(self, name, Path(directory))
 
     def commits(self, since: int = 0) -> DataFrame:
         """When each epoch after `since` was committed: `_epoch` and `_commit_timestamp`.
@@ -431,8 +662,12 @@ class Database:
     # ---- the end ---------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the connection and let another writer in. Spark goes on."""
-        self._connection.close()
+        """End the connection and let another writer in. Its streams stop; Spark goes on."""
+        self._stop_timer()
+        try:
+            self._streams.close()
+        finally:
+            self._connection.close()
 
     def __repr__(self) -> str:
         closed = self._connection.is_closed
@@ -489,16 +724,17 @@ def connect(
     unless this process made them. Views that need them can be read and are not followed;
     `db.untrusted` lists them. With `trust=True` they are run as whoever wrote the directory wants.
     """
-    if mode not in ("read", "write"):
-        raise DefinitionError(f"unknown mode '{mode}'", detail="available: read, write")
+    if not isinstance(mode, str) or mode not in ("read", "write"):
+        raise DefinitionError(f"unknown mode {mode!r}", detail="available: read, write")
     if retain is not None:
         retention(retain)
-    if partitions is not None and (partitions < 1 or partitions & (partitions - 1)):
+    if partitions is not None and positive("partitions", partitions) & (partitions - 1):
         raise DefinitionError(
             f"partitions must be a power of two, not {partitions}", hint="such as 1, 8 or 64"
         )
-    if not wait >= 0:
-        raise DefinitionError(f"wait must be a number of seconds, not {wait}")
+    wait = seconds("wait", wait)
+    if not isinstance(trust, bool):
+        raise DefinitionError(f"trust is True or False, not {trust!r}")
     database_place(path)
     require_classic(spark)
     connection = Connection(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,13 +18,14 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Term, sources
 from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import Refresh
-from rekindle.circuit.nodes import GroupMap, Stateful, Table, View
+from rekindle.circuit.nodes import GroupMap, IndexedView, Stateful, Table, View
 from rekindle.circuit.stored_nodes import Dump, StoredNode, is_stored, reached, stored
 from rekindle.errors import (
     ClosedError,
@@ -32,30 +34,45 @@ from rekindle.errors import (
     CorruptionError,
     DefinitionError,
     HistoryError,
+    StaleError,
     UnsupportedError,
 )
+from rekindle.frontends.spark_sql.clock import CLOCK
 from rekindle.incremental.pipeline import derive
 from rekindle.names import shown
-from rekindle.runtime.changes import touch_any
-from rekindle.runtime.commits import Commits, Turn, Watched
-from rekindle.runtime.factored_maintenance import Changed, FactoredMaintenance
-from rekindle.runtime.filling import Filling
-from rekindle.runtime.garbage import Garbage
-from rekindle.runtime.history import Change, History
-from rekindle.runtime.left_out import Stale, Untrusted, needed_by
-from rekindle.runtime.log import CommitLog
-from rekindle.runtime.offsets import OffsetChange, Offsets, with_changes
-from rekindle.runtime.products import split
-from rekindle.runtime.redefinition import Redefined, Redefinition
-from rekindle.runtime.rolling import roll
-from rekindle.runtime.snapshots import Snapshots
-from rekindle.runtime.state import Entry, State, TableEntry, ViewEntry, own_identity
-from rekindle.runtime.stepping import Stepping, TableChange
+from rekindle.runtime.epochs.changes import changed, touch_any
+from rekindle.runtime.epochs.garbage import Garbage
+from rekindle.runtime.epochs.history import Change, History
+from rekindle.runtime.epochs.log import CommitLog
+from rekindle.runtime.epochs.offsets import OffsetChange, Offsets, with_changes
+from rekindle.runtime.epochs.rolling import roll
+from rekindle.runtime.epochs.snapshots import Snapshots
+from rekindle.runtime.epochs.state import Entry, State, TableEntry, ViewEntry, own_identity
+from rekindle.runtime.matrices.maintenance import Changed, FactoredMaintenance
+from rekindle.runtime.matrices.products import split
+from rekindle.runtime.streaming.definition import Streams
+from rekindle.runtime.time.clock import (
+    Time,
+    moved_by_hand,
+    movement,
+    new_clock,
+    shown_by,
+    time_of_day,
+)
+from rekindle.runtime.time.forgetting import Forgetting
+from rekindle.runtime.time.lateness import WatermarkRow, watermark_name, watermark_row_of
+from rekindle.runtime.time.watermarks import Watermarks
+from rekindle.runtime.transactions.commits import Commits, Turn, Watched
+from rekindle.runtime.transactions.stepping import Stepping, TableChange
 from rekindle.runtime.trust import remember, remember_plans
-from rekindle.runtime.view_settings import ViewSettings
-from rekindle.runtime.view_terms import ViewTerms
+from rekindle.runtime.views.filling import Filling, reached_partial
+from rekindle.runtime.views.left_out import Stale, Untrusted, needed_by
+from rekindle.runtime.views.redefinition import Redefined, Redefinition
+from rekindle.runtime.views.settings import ViewSettings
+from rekindle.runtime.views.terms import ViewTerms
 from rekindle.spark.frames import Frames, to_arrow
 from rekindle.spark.inline import prepared, write_table
+from rekindle.spark.placing import Placing
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
 from rekindle.traces.arrays import WEIGHT
@@ -66,11 +83,8 @@ from rekindle.traces.threads import MANY_ROWS, each
 from rekindle.traces.trace import Advance, Trace, advance, fuel_for
 from rekindle.traces.values import Weight
 
-INLINE_ROWS = 2_000_000
-"""Up to so many changed rows a step in the driver costs less than Spark jobs (bench shares)."""
 
-
-class Incremental(enum.Enum):
+class Incrementality(enum.Enum):
     """Whether a part of a view may be recomputed as a whole at every change."""
 
     PREFERRED = "preferred"
@@ -114,7 +128,7 @@ class Engine:
         self._dump = dump
         self.has_all_plans = True
         """Is the plan of every view that is followed in the log?"""
-        self.placement: Placement | None = None
+        self.placing = Placing()
         self.forced: Refresh | None = None
         """What a user asked steps to do, instead of what costs least."""
         self.retention: int | None = None
@@ -124,13 +138,22 @@ class Engine:
         self.turn = Turn()
         """Held by whoever changes the database: one commit or definition at a time."""
         self.snapshots = Snapshots()
+        self._time: tuple[Trace | None, Time | None] | None = None
+        """What the clock shows, by the contents that say so."""
+        self._watermarks: dict[str, tuple[Trace, WatermarkRow | None]] = {}
+        """The watermarks of tables, by the contents that say so."""
+        self.committed = threading.Condition()
+        """Notified after each commit, and when the connection is closed."""
         self._interrupted: int | None = None
         """The epoch whose commit was interrupted when its record may have been written."""
-        self.commits = Commits(self.turn, self.apply, self._last_committed)
+        self.commits = Commits(
+            self.turn, self._applied, self._last_committed, self._bring_up_to_date
+        )
         self._garbage = Garbage(store, self.snapshots)
         self.feeding: FactoredMaintenance | None = None
-        self._filling = Filling(plans, frames, store, self._places_inline)
+        self._filling = Filling(plans, frames, store, self.placing)
         self._settings = ViewSettings(plans.lowering.catalyst)
+        self.forgetting = Forgetting(plans.lowering.catalyst, self._moved_to)
 
     # ---- definitions -----------------------------------------------------------------------
 
@@ -154,7 +177,9 @@ class Engine:
         """The circuit with the nodes that a stored view's term has today."""
         circuit = self.circuit.copy()
         stream = derive(term)
-        return circuit, circuit.view(entry.name, stream, entry.schema, entry.node, entry.own)
+        return circuit, circuit.view(
+            entry.name, stream, entry.schema, entry.node, entry.own, entry.index
+        )
 
     def restore_view(self, entry: ViewEntry, circuit: Circuit) -> None:
         """Let a view of the loaded state be followed by its nodes in a circuit.
@@ -164,6 +189,9 @@ class Engine:
         """
         if circuit.names.get(entry.name) != entry.node:
             raise StalePlanError("what keeps it is derived otherwise by now")
+        kept = circuit.nodes[entry.node]
+        if entry.index != (kept.index if isinstance(kept, IndexedView) else ()):
+            raise StalePlanError("what keeps it is arranged otherwise by now")
         for node in circuit.reachable(entry.node):
             if not isinstance(node, Stateful):
                 continue
@@ -177,7 +205,9 @@ class Engine:
     def identity_of(self, entry: ViewEntry, term: Term) -> str:
         """The node that a view would have if it were defined by a term."""
         self.untrusted.refuse_reading(entry.name, sources(term))
-        return self.circuit.copy().view(entry.name, derive(term), entry.schema).id
+        return (
+            self.circuit.copy().view(entry.name, derive(term), entry.schema, index=entry.index).id
+        )
 
     def forget_definitions(self) -> None:
         """Begin anew with no nodes; what the state lists is to be restored."""
@@ -203,12 +233,12 @@ class Engine:
                     },
                 )
             )
-        self.circuit = circuit
+            self.circuit = circuit
 
     def create_views(
         self,
         definitions: Sequence[tuple[ViewEntry, Term]],
-        incremental: Incremental = Incremental.PREFERRED,
+        incremental: Incrementality = Incrementality.PREFERRED,
         standing: Sequence[ViewEntry] = (),
         feeds: Sequence[tuple[TableEntry, pa.Table]] = (),
     ) -> None:
@@ -219,14 +249,17 @@ class Engine:
         of some, with the rows that they begin with.
         """
         self.refresh()
+        self._set_clock(definitions)
         circuit = self.circuit.copy()
         for feed, _ in feeds:
             circuit.table(table_node(feed))
         views = {}
         for entry, term in definitions:
             self._check_sources(entry.part_of or entry.name, term)
-            view = circuit.view(entry.name, derive(term), entry.schema, own=entry.own)
-            if incremental is Incremental.REQUIRED:
+            view = circuit.view(
+                entry.name, derive(term), entry.schema, own=entry.own, index=entry.index
+            )
+            if incremental is Incrementality.REQUIRED:
                 _require_incremental(entry.name, circuit, view)
             views[entry.name] = view.id
         named = {entry.name: entry for entry, _ in definitions}
@@ -236,6 +269,8 @@ class Engine:
         fresh = frozenset(k for k in circuit.nodes if k not in self.circuit.nodes and k not in fed)
         self._refuse_stale_state(fresh)
         before = self.state
+        # A new view may look at rows of a shared integral that no older one does.
+        fresh |= reached_partial(circuit, views.values(), before.traces)
         epoch = before.epoch + 1
         started = time.perf_counter()
         with self._attempt(epoch):
@@ -273,11 +308,11 @@ class Engine:
                 result.passing.union(*(_files(filled[key]) for key in fed)),
                 circuit,
             )
-        self._let_go(gone)
-        self.circuit = circuit
-        for entry, term in definitions:
-            self.terms.define(entry.name, term)
-        self._remember(result, started)
+            self._let_go(gone)
+            self.circuit = circuit
+            for entry, term in definitions:
+                self.terms.define(entry.name, term)
+            self._remember(result, started)
 
     def refill(
         self, entry: ViewEntry, term: Term, feeds: Sequence[tuple[TableEntry, pa.Table]] = ()
@@ -293,8 +328,11 @@ class Engine:
                 detail=f"it was made with {entry.schema}, and has {term.schema}",
                 hint=f"DROP VIEW {entry.name} and create it again",
             )
+        self.make_whole()
         circuit = self.circuit.copy()
-        view = circuit.view(entry.name, derive(term), entry.schema, own=entry.own)
+        view = circuit.view(
+            entry.name, derive(term), entry.schema, own=entry.own, index=entry.index
+        )
         self._follow_settings(circuit, {**self.state.entries, entry.name: entry})
         fresh = frozenset(circuit.nodes) - frozenset(self.circuit.nodes)
         before = self.state
@@ -326,10 +364,10 @@ class Engine:
             self.store.flush(after.paths - before.paths)
             passing = result.passing.union(*(_files(filled[feed.node]) for feed, _ in feeds))
             self._commit(after, passing, circuit)
-        self._let_go(gone)
-        self.circuit = circuit
-        self.terms.define(entry.name, term)
-        self.stale.remove([entry.name])
+            self._let_go(gone)
+            self.circuit = circuit
+            self.terms.define(entry.name, term)
+            self.stale.remove([entry.name])
 
     def store_plans(self) -> None:
         """Keep the plans of views that were made before plans were kept; an epoch if there are."""
@@ -384,6 +422,12 @@ class Engine:
     def _check_sources(self, name: str, term: Term) -> None:
         self.untrusted.refuse_reading(name, sources(term))
         for source in sources(term):
+            if source in self.stale.reasons:
+                raise StaleError(
+                    f"view '{name}' cannot read '{shown(source)}', which is stale",
+                    detail=self.stale.reasons[source],
+                    hint=f"DROP VIEW {shown(source)} and create it again",
+                )
             read = self.state.entries.get(source)
             if isinstance(read, ViewEntry) and read.factorisation is not None:
                 raise UnsupportedError(
@@ -396,6 +440,11 @@ class Engine:
         """Commit other functions, where no view follows them."""
         with self._attempt(self.state.epoch + 1):
             self._commit(replace(self.state, functions=functions))
+
+    def define_streams(self, streams: Streams, offsets: Offsets) -> None:
+        """Commit other streams, and how far those that are left have been read."""
+        with self._attempt(self.state.epoch + 1):
+            self._commit(replace(self.state, streams=streams, offsets=offsets))
 
     def redefine(
         self,
@@ -412,6 +461,8 @@ class Engine:
         nothing that they read changes with them. Views that only read others go on as if these had
         been changed by a transaction.
         """
+        self._set_clock(definitions)
+        self.make_whole()
         before, started = self.state, time.perf_counter()
         epoch = before.epoch + 1
         given = {entry.name: (entry, term) for entry, term in definitions}
@@ -431,7 +482,7 @@ class Engine:
         with self._attempt(epoch):
             context = StepContext(circuit, before.traces, self.store, epoch)
             moving = Redefinition(
-                self.plans, self.frames, self._filling, self._places_inline, context, self.circuit
+                self.plans, self.frames, self._filling, self.placing, context, self.circuit
             )
             moved = moving.run(changed)
             history = {key: past for key, past in before.history.items() if key not in gone}
@@ -449,12 +500,12 @@ class Engine:
             self.store.flush(after.paths - before.paths)
             remember([*(entry for entry, _ in definitions), *standing])
             self._commit(after, moved.passing - after.paths, circuit)
-        self._let_go(gone)
-        self.circuit = circuit
-        for entry, term in definitions:
-            self.terms.define(entry.name, term)
-        for name in {*away, *(each.name for each in standing if each.stands)} - set(given):
-            self.terms.remove(name)
+            self._let_go(gone)
+            self.circuit = circuit
+            for entry, term in definitions:
+                self.terms.define(entry.name, term)
+            for name in {*away, *(each.name for each in standing if each.stands)} - set(given):
+                self.terms.remove(name)
         self._remember(StepResult(nodes=moved.nodes), started)
 
     def _former(self, entry: Entry) -> str | None:
@@ -475,7 +526,7 @@ class Engine:
                 entry, term = given[known.name]
                 # Another form under the identity of the old one, or an identity that none has.
                 own = entry.own or own_identity()
-                circuit.view(entry.name, derive(term), entry.schema, own=own)
+                circuit.view(entry.name, derive(term), entry.schema, own=own, index=entry.index)
             elif known.name in self.terms and not known.stands:
                 circuit.adopt(known.name, self.circuit.reachable(known.node))
         circuit.prune()
@@ -496,6 +547,7 @@ class Engine:
         """
         self.refresh()
         self.untrusted.refuse_changes([old.name], self.state, self.terms.reads)
+        self.make_whole()
         affected = self._readers_under(old.name)
         circuit = Circuit()
         for known in self.state.in_order:
@@ -505,7 +557,13 @@ class Engine:
             elif known.name in affected:
                 assert isinstance(known, ViewEntry)
                 own = own_identity() if known.own else ""
-                circuit.view(known.name, derive(self.terms[known.name]), known.schema, own=own)
+                circuit.view(
+                    known.name,
+                    derive(self.terms[known.name]),
+                    known.schema,
+                    own=own,
+                    index=known.index,
+                )
             elif known.name in self.terms:
                 circuit.adopt(known.name, self.circuit.reachable(known.node))
         self._follow_settings(circuit, self.state.entries)
@@ -544,10 +602,10 @@ class Engine:
             )
             self.store.flush(after.paths - before.paths)
             self._commit(after, result.passing, circuit)
-        self._let_go(gone)
-        self.circuit = circuit
-        if self.feeding is not None:
-            self.feeding.forget_circuits()
+            self._let_go(gone)
+            self.circuit = circuit
+            if self.feeding is not None:
+                self.feeding.forget_circuits()
 
     def drop(self, entry: Entry) -> None:
         """Remove a table or view, with its parts, and the state that nothing else needs."""
@@ -570,14 +628,14 @@ class Engine:
         )
         with self._attempt(self.state.epoch + 1):
             self._commit(after, circuit=circuit)
-        self._let_go(gone)
-        self.circuit = circuit
-        self.untrusted.remove(names)
-        self.stale.remove(names)
-        for name in names:
-            self.terms.remove(name)
-            if self.feeding is not None:
-                self.feeding.remove(name)
+            self._let_go(gone)
+            self.circuit = circuit
+            self.untrusted.remove(names)
+            self.stale.remove(names)
+            for name in names:
+                self.terms.remove(name)
+                if self.feeding is not None:
+                    self.feeding.remove(name)
 
     def _let_go(self, gone: set[str]) -> None:
         """Forget nodes that are no longer part of the circuit."""
@@ -659,11 +717,25 @@ class Engine:
         Gives its number. Raises `ConflictError` if somebody has changed what was `watched`.
         """
         with self.turn:
+            self._bring_up_to_date()
+            return self._applied(given, moved, watched)
+
+    def _bring_up_to_date(self) -> None:
+        """Fill the stale views that can be filled, each in an epoch of its own."""
+        if self.stale.reasons:
+            self.refresh()
+
+    def _applied(
+        self,
+        given: Mapping[Table, TableChange],
+        moved: Sequence[OffsetChange] = (),
+        watched: Sequence[Watched] = (),
+    ) -> int:
+        """Apply changes as the one epoch that this commits; if it fails, it commits none."""
+        with self.turn:
             started = time.perf_counter()
             names = [node.name for node in given]
             self.untrusted.refuse_changes(names, self.state, self.terms.reads)
-            if self.stale.reasons:
-                self.refresh()
             for node in given:
                 self._check_current(node)
             for each in watched:
@@ -672,12 +744,19 @@ class Engine:
             epoch = self.state.epoch + 1
             offsets = with_changes(self.state.offsets, moved, epoch)
             context = StepContext(self.circuit, self.state.traces, self.store, epoch)
-            changes = self._with_feeds({node.name: change for node, change in given.items()})
+            changes = self._with_time({node.name: change for node, change in given.items()})
+            changes = self._with_watermarks(changes)
+            along = [name for name in changes if name not in names and name != CLOCK]
+            self.untrusted.refuse_changes(along, self.state, self.terms.reads)
+            changes = self._with_feeds(changes)
             size = sum(c.estimate if c.rows is None else len(c.rows) for c in changes.values())
-            inline = self._places_inline(size) and all(c.frame is None for c in changes.values())
+            inline = self.placing.takes_step(size) and all(
+                c.frame is None for c in changes.values()
+            )
             stepping = Stepping(
                 self.plans,
                 self.frames,
+                self.placing,
                 self._filling,
                 context,
                 self._feeds,
@@ -690,9 +769,135 @@ class Engine:
                 placement = Placement.SPARK if result is None else Placement.INLINE
                 if result is None:
                     result = stepping.on_spark(by_node)
-                self._finish(result, context, self._falling_behind(names), offsets)
+                self._finish(result, context, self._falling_behind(list(changes)), offsets)
             self._remember(result, started, placement)
             return epoch
+
+    # ---- the clock -------------------------------------------------------------------------
+
+    @property
+    def time(self) -> Time | None:
+        """What the clock shows; None if there is none yet."""
+        state, known = self.state, self._time
+        entry = state.entries.get(CLOCK)
+        trace = None if entry is None else state.traces[entry.node]
+        if known is None or known[0] is not trace:
+            # Threads that read and the one that commits may be here with two states.
+            known = self._time = (trace, shown_by(state, self.store))
+        return known[1]
+
+    def _set_clock(self, definitions: Sequence[tuple[ViewEntry, Term]]) -> None:
+        """Let there be a clock if views ask for the time; a new one shows that of the day."""
+        if self.time is None and any(CLOCK in sources(term) for _, term in definitions):
+            self.advance_time(None)
+
+    def advance_time(self, instant: int | None) -> int:
+        """Move the clock, to the time of the day if no instant is given; gives the epoch."""
+        with self.turn:
+            if CLOCK not in self.state.entries:
+                self.create_table(new_clock())
+            before = self.time
+            after = moved_by_hand(before, instant)
+            if after == before:
+                return self.state.epoch
+            node = self.table_node(CLOCK)
+            rows = self.arranged(node, movement(node, before, after))
+            if before is None or before.instant <= after.instant:
+                return self.apply({node: TableChange(rows=rows)})
+            with self.whole():
+                return self.apply({node: TableChange(rows=rows)})
+
+    def _with_time(self, changes: Mapping[str, TableChange]) -> Mapping[str, TableChange]:
+        """The changes, and that of the clock if it follows the time of the day.
+
+        It stands still as long as an untrusted view reads it, which could not follow.
+        """
+        before, after = self.time, time_of_day()
+        if before is None or before.by_hand or CLOCK in changes or after.instant <= before.instant:
+            return changes
+        if self.forgetting.suspended:
+            return changes  # The contents of an earlier epoch have that epoch's time.
+        if self.untrusted.reached_by({CLOCK}, self.state, self.terms.reads):
+            return changes
+        node = self.table_node(CLOCK)
+        rows = self.arranged(node, movement(node, before, after))
+        return {**changes, CLOCK: TableChange(rows=rows)}
+
+    # ---- watermarks ------------------------------------------------------------------------
+
+    def watermark(self, table: str) -> WatermarkRow | None:
+        """The watermark of a table with a lateness; None if it has seen no time yet."""
+        state = self.state
+        trace = state.traces[state.entries[watermark_name(table)].node]
+        known = self._watermarks.get(table)
+        if known is None or known[0] is not trace:
+            rows = TraceReader.of_trace(trace, self.store).whole()
+            known = self._watermarks[table] = (trace, watermark_row_of(rows))
+        return known[1]
+
+    def _with_watermarks(self, changes: Mapping[str, TableChange]) -> Mapping[str, TableChange]:
+        """The changes without late rows, and those of watermarks."""
+        timed = any(_is_timed(self.state.entries[name]) for name in changes)
+        if not timed or self.forgetting.suspended:
+            return changes
+        watermarks = Watermarks(
+            self.state, self.store, self.table_node, self.arranged, self.watermark
+        )
+        return watermarks.applied(changes)
+
+    def _moved_to(self, state: State) -> dict[str, int]:
+        """The times that no later change of tables goes below, by their nodes."""
+        found: dict[str, int] = {}
+        for entry in state.entries.values():
+            if isinstance(entry, TableEntry) and entry.lateness is not None:
+                row = self.watermark(entry.name)
+                if row is not None:
+                    found[state.entries[watermark_name(entry.name)].node] = row.watermark
+                    # Before rows have left for the first time, any row may.
+                    if entry.lateness.retain is None or row.kept_from is not None:
+                        found[entry.node] = row.bound
+        if self.time is not None:
+            found[state.entries[CLOCK].node] = self.time.instant
+        return found
+
+    def make_whole(self) -> None:
+        """Fill again the traces of which rows have been removed, in an epoch of its own."""
+        traces = self.state.traces
+        partial = frozenset(k for k, t in traces.items() if t.partial and k in self.circuit.nodes)
+        if not partial:
+            return
+        epoch = self.state.epoch + 1
+        with self._attempt(epoch):
+            result = self._filling.fill(self.circuit, partial, traces, epoch)
+            after = {**traces, **self._filling.contents(self.circuit, partial, result)}
+            self.store.flush(path for run in result.runs.values() for path in run.paths)
+            self._commit(replace(self.state, traces=after), result.passing)
+
+    def take_back(self, name: str, epoch: int) -> None:
+        """Bring a table to what it was at an epoch, by a change of its own."""
+        node = self.table_node(name)
+        since = self.state.changes(name, epoch)
+        found = [each.rows for each in changed(since, self.plans.layout(node), self.store)]
+        if found:
+            rows = pa.concat_tables(found)
+            weights = pc.negate(rows.column(WEIGHT))
+            rows = rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, weights)
+            self.apply({node: TableChange(rows=rows)})
+
+    @contextmanager
+    def whole(self) -> Iterator[Engine]:
+        """A block whose steps may go back in time.
+
+        All state is there, none is removed, and no row is late.
+        """
+        with self.turn:
+            self.make_whole()
+            self.forgetting.forget()
+            self.forgetting.suspended = True
+            try:
+                yield self
+            finally:
+                self.forgetting.suspended = False
 
     def _last_committed(self) -> int:
         """The last epoch whose record is there, also if its commit was interrupted."""
@@ -778,11 +983,6 @@ class Engine:
         views = {} if self.feeding is None else self.feeding.views
         return {self.circuit.names[view.feed.name] for view in views.values()}
 
-    def _places_inline(self, rows: int) -> bool:
-        if self.placement is not None:
-            return self.placement is Placement.INLINE
-        return rows <= INLINE_ROWS
-
     def arranged(self, node: Table, rows: pa.Table) -> pa.Table:
         """Rows with weights as an arranged change of a table."""
         return prepared(self.plans, node, rows)
@@ -827,6 +1027,7 @@ class Engine:
             history[key] = history.get(key, History()).plus(Change(context.epoch, run))
             changed.update(run.paths)
         growing = {key: run for key, run in result.runs.items() if key not in result.contents}
+        sieves = self.forgetting.sieves(self.circuit, before, growing)
 
         def grown(key: str) -> Advance:
             numbers, run = itertools.count(), growing[key]
@@ -837,6 +1038,7 @@ class Engine:
                 self.store,
                 lambda: context.path(key, f"m{next(numbers):05}.arrow"),
                 Durability.DEFERRED,
+                sieves.get(key),
             )
 
         many = sum(run.rows for run in growing.values()) >= MANY_ROWS
@@ -874,12 +1076,18 @@ class Engine:
         after = after.succeeded().retaining(self.retention or after.retain)
         self.log.commit(self.state, after)
         before, self.state = self.state, after
+        self.wake_up()
         self.has_all_plans = self.has_all_plans or circuit is not None
         remember_plans(after, before.nodes)
         self._garbage.replaced(before, after, passing)
         self.log.maintain(after)
         with suppress(OSError):
             self._garbage.sweep(after.epoch)
+
+    def wake_up(self) -> None:
+        """Let those who wait for a commit look whether there is one."""
+        with self.committed:
+            self.committed.notify_all()
 
     def _remember(
         self, result: StepResult, started: float, tables: Placement = Placement.INLINE
@@ -913,7 +1121,11 @@ class Engine:
 
     @contextmanager
     def _attempt(self, epoch: int) -> Iterator[None]:
-        """Work towards an epoch; if it fails, the files written for it are removed."""
+        """Work towards an epoch; if it fails, the files written for it are removed.
+
+        What follows the commit in the block belongs to it: whoever is interrupted there has a state
+        that other parts do not have yet, and commits nothing more.
+        """
         try:
             yield
         except BaseException:
@@ -971,6 +1183,11 @@ def _misfit(name: str, node: str) -> CorruptionError:
         detail=f"the trace of {node}",
         hint="restore the log directory from a backup",
     )
+
+
+def _is_timed(entry: Entry) -> bool:
+    """Is it a table with a lateness?"""
+    return isinstance(entry, TableEntry) and entry.lateness is not None
 
 
 def _files(trace: Trace) -> list[str]:

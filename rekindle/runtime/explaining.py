@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pyspark.sql import Row
@@ -10,24 +10,29 @@ from pyspark.sql import Row
 from rekindle.calculus.terms import Term
 from rekindle.circuit.drawing_levels import LevelTable, draw_levels
 from rekindle.circuit.explain import Explanation, NodeFacts, explain
+from rekindle.circuit.explain_words import count_words
 from rekindle.errors import RekindleError, UntrustedError
-from rekindle.frontends.catalog import Catalog
-from rekindle.frontends.comprehension.collections import Collections
 from rekindle.frontends.comprehension.definition import ComprehensionDefinition
-from rekindle.frontends.comprehension.front_end import elaborate
+from rekindle.frontends.comprehension.front_end import NONE, elaborate
+from rekindle.frontends.mrql.definition import MrqlDefinition
+from rekindle.frontends.mrql.explaining import explained
 from rekindle.incremental.pipeline import trace_steps
 from rekindle.incremental.policies.choice import Policy
-from rekindle.nested.cost import prices
+from rekindle.nested.cost import prices, tables_of
 from rekindle.nested.levels import Level
 from rekindle.nested.shredding import dictionary_name, shredded, shredded_names
-from rekindle.runtime.choosing import Choosing, described
+from rekindle.nested.terms import Relation
 from rekindle.runtime.connection import Connection
-from rekindle.runtime.definitions import Definitions
 from rekindle.runtime.engine import Engine
-from rekindle.runtime.model_definition import ModelDefinition
-from rekindle.runtime.reading import DataReader
-from rekindle.runtime.shredded import level_of
-from rekindle.runtime.state import Entry, State, ViewEntry
+from rekindle.runtime.epochs.state import Entry, State, ViewEntry
+from rekindle.runtime.models.definition import ModelDefinition
+from rekindle.runtime.nested.bag_sizes import MOST_ELEMENTS
+from rekindle.runtime.nested.heavy_labels import heavy_labels
+from rekindle.runtime.nested.shredded import level_of
+from rekindle.runtime.nested.stored_parts import Part
+from rekindle.runtime.reading.reading import DataReader
+from rekindle.runtime.views.choosing import Choosing, described
+from rekindle.runtime.views.definitions import Definitions
 
 
 def explain_entry(connection: Connection, reading: DataReader, name: str) -> Explanation:
@@ -35,19 +40,33 @@ def explain_entry(connection: Connection, reading: DataReader, name: str) -> Exp
     engine = connection.refreshed()
     with engine.turn:
         entry = engine.state.entry(name)
-        if isinstance(entry, ViewEntry) and entry.factorisation is not None:
-            root = explain_entry(connection, reading, entry.factorisation.roots[0].view)
-            kept = reading.factorised(name).tree(sizes=True)
-            return replace(root, title=f"view {entry.name}", derivation=(), kept=kept)
-        if entry.level is not None:
-            return _explained_levels(connection, reading, entry, entry.level)
-        if entry.name in engine.untrusted.reasons:
-            reason = engine.untrusted.reasons[entry.name]
-            return Explanation(f"view {entry.name} (untrusted)", (), untrusted=reason)
-        if entry.name in engine.stale.reasons:
-            reason = engine.stale.reasons[entry.name]
-            return Explanation(f"view {entry.name} (stale)", (), stale=reason)
-        return _explained(engine, entry, connection.definitions, connection.creating.choosing)
+        explanation = _explanation(connection, reading, entry)
+        # Of a view that stands for others, one of these may be left out.
+        untrusted = engine.untrusted.shown(engine.state).get(entry.name, "")
+        stale = engine.stale.shown(engine.state).get(entry.name, "")
+        if untrusted or stale:
+            title = f"view {entry.name}{_left_out(engine, entry.name)}"
+            return replace(explanation, title=title, untrusted=untrusted, stale=stale)
+        return explanation
+
+
+def _explanation(connection: Connection, reading: DataReader, entry: Entry) -> Explanation:
+    engine = connection.engine
+    if isinstance(entry, ViewEntry) and entry.factorisation is not None:
+        root = explain_entry(connection, reading, entry.factorisation.roots[0].view)
+        kept = reading.factorised(entry.name).tree(sizes=True)
+        return replace(root, title=f"view {entry.name}", derivation=(), kept=kept)
+    if entry.level is not None:
+        return _explained_levels(connection, reading, entry, entry.level)
+    if entry.name in {*engine.untrusted.reasons, *engine.stale.reasons}:
+        return Explanation(f"view {entry.name}", ())
+    found = _explained(engine, entry, connection.definitions, connection.creating.choosing)
+    if isinstance(entry, ViewEntry) and isinstance(entry.definition, MrqlDefinition):
+        with connection.definitions.catalog.doubting(True):
+            said = explained(entry.definition, connection.definitions.catalog)
+        return replace(found, language=said)
+    measured = "\n".join(_measured(entry))
+    return replace(found, levels=_IN_ROWS if _is_in_rows(entry) else measured)
 
 
 def _explained_levels(
@@ -65,13 +84,49 @@ def _explained_levels(
         if step is not None and step.rebuilt:
             line += f"; epoch {epoch}: {step.rows_out:,} rows moved, {step.rebuilt}"
         lines.append(line)
-    lines += _estimated(connection, entry)
+        if path and view.node in state.traces:
+            part = Part.of(state, each.view)
+            partitions = connection.frames.partitions
+            said = heavy_labels(part, connection.engine.store, partitions, _label)
+            lines.append(f"  {'':<20} {said}{_divided(connection.engine, view.node)}")
+    if _is_in_rows(entry):
+        lines.append(f"{_IN_ROWS}; those above are of elements without an order, or of a source")
+    lines += [*_measured(entry), *_estimated(connection, entry)]
     title = f"{'view' if isinstance(entry, ViewEntry) else 'table'} {entry.name}"
+    title += _left_out(connection.engine, entry.name)
 
     def picture() -> str:
         return draw_levels(title, [_sampled(reading, state, *found) for found in level.paths()])
 
     return replace(top, title=title, levels="\n".join(lines), picture=picture)
+
+
+def _left_out(engine: Engine, name: str) -> str:
+    """What a title adds of a view that is not followed."""
+    if name in engine.untrusted.shown(engine.state):
+        return " (untrusted)"
+    return " (stale)" if name in engine.stale.shown(engine.state) else ""
+
+
+_IN_ROWS = "inner collections are arrays in their rows: shredding = 'none'"
+
+
+def _is_in_rows(entry: Entry) -> bool:
+    """Did the user ask for a comprehension's inner collections to stay in their rows?"""
+    return isinstance(entry, ViewEntry) and entry.said.get("shredding") == NONE
+
+
+def _measured(entry: Entry) -> Iterator[str]:
+    """Where bags were put by their sizes when the view was made."""
+    definition = entry.definition if isinstance(entry, ViewEntry) else None
+    if isinstance(definition, ComprehensionDefinition) and entry.part_of is None:
+        apart = {path for path, _ in entry.level.paths()} if entry.level is not None else set()
+        for path, largest, _ in definition.bags:
+            place = "in a dictionary" if path in apart else "arrays in their rows"
+            yield (
+                f"bags of {path} are {place}: shredding = 'partial', the largest had {largest:,} "
+                f"elements when the view was made, and up to {MOST_ELEMENTS} stay"
+            )
 
 
 def _rows(state: State, level: Level) -> int:
@@ -90,20 +145,20 @@ def _estimated(connection: Connection, entry: Entry) -> Iterator[str]:
             term = elaborate(definition.written, catalog).term
         except RekindleError:
             return  # A table that it reads has other columns since.
-    sizes = {
-        flat: rows for name in catalog.shown for flat, rows in _sizes(state, name, catalog).items()
-    }
+    sizes: dict[str, int] = {}
+    for table in tables_of(term):
+        sizes |= _sizes(state, table)
     for path, query in shredded(term).queries.items():
         estimated = prices(query, sizes, dict.fromkeys(sizes, 1))
         each = " for each label" if path else ""
         yield f"estimated for {path or 'top'}{each}: {estimated} of one row"
 
 
-def _sizes(state: State, name: str, catalog: Catalog) -> dict[str, int]:
+def _sizes(state: State, table: Relation) -> dict[str, int]:
     """How many rows the flat collection and the dictionaries of a table or view have."""
+    name = table.name
     entry = state.entry(name)
-    type_ = Collections(catalog).type(name)
-    flat, *dictionaries = shredded_names(name, type_)
+    flat, *dictionaries = shredded_names(name, table.type)
     level = level_of(entry)
     if level is None:
         trace = state.traces.get(entry.node)
@@ -125,6 +180,37 @@ def _sampled(reading: DataReader, state: State, path: str, level: Level) -> Leve
     )
 
 
+def _divided(engine: Engine, node: str) -> str:
+    """How many heavy keys were divided when last some were, for a node."""
+    if node not in engine.circuit.nodes:
+        return ""  # Of a view that is not followed.
+    waiting, seen, found = [node], {node}, dict[int, list[tuple[int, int]]]()
+    while waiting:
+        key = waiting.pop()
+        epoch, step = engine.steps.get(key, (0, None))
+        if step is not None and step.heavy_keys:
+            found.setdefault(epoch, []).append((step.heavy_keys, step.threshold))
+        new = set(engine.circuit.nodes[key].inputs) - seen
+        seen |= new
+        waiting += new
+    if not found:
+        return ""
+    epoch = max(found)
+    keys, threshold = max(found[epoch])
+    heavy = count_words(keys, "heavy key")
+    return f"; epoch {epoch}: {heavy} of joins divided, of more than {threshold:,} pairs"
+
+
+def _label(value: object) -> str:
+    """A label by what it holds."""
+    held = value.values() if isinstance(value, dict) else [value]
+    return "⟨" + ", ".join(map(_label_part, held)) + "⟩"
+
+
+def _label_part(value: object) -> str:
+    return _label(value) if isinstance(value, dict) else _shown(value)
+
+
 def _shown(value: object) -> str:
     """A value in a cell; a label by what it holds."""
     if isinstance(value, Row):
@@ -140,10 +226,11 @@ def _explained(
 ) -> Explanation:
     """How an entry with a node of its own is kept."""
     term = engine.terms.get(entry.name)
+    forgets = engine.forgetting.words(engine.circuit, engine.state)
     found = explain(
         engine.circuit,
         entry.node,
-        {key: _facts(engine, key) for key in engine.circuit.nodes},
+        {key: _facts(engine, key, forgets) for key in engine.circuit.nodes},
         name=entry.name,
         derivation=() if term is None else tuple(trace_steps(term)),
     )
@@ -176,7 +263,7 @@ def _policies(entry: ViewEntry, term: Term, definitions: Definitions, choosing: 
     return "\n".join([described(choices, entry.policy), *decisions])
 
 
-def _facts(engine: Engine, key: str) -> NodeFacts:
+def _facts(engine: Engine, key: str, forgets: Mapping[str, str]) -> NodeFacts:
     trace = engine.state.traces.get(key)
     epoch, step = engine.steps.get(key, (None, None))
     return NodeFacts(
@@ -189,4 +276,7 @@ def _facts(engine: Engine, key: str) -> NodeFacts:
         placement=None if step is None else step.placement.value,
         epoch=epoch,
         rebuilt="" if step is None else step.rebuilt,
+        heavy_keys=0 if step is None else step.heavy_keys,
+        threshold=0 if step is None else step.threshold,
+        forgets=forgets.get(key, ""),
     )

@@ -13,19 +13,25 @@ import re
 from urllib.parse import unquote, urlsplit
 
 from rekindle.errors import DefinitionError
+from rekindle.names import is_text
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(/.*)", re.DOTALL)
 """Two characters at least: a single letter is a drive of Windows."""
 
 
-def placed(path: str) -> str:
-    """The absolute local path, or the URI, that a path or URI stands for.
+def placed(path: object, what: str = "a database") -> str:
+    """The absolute local path, or the URI, that a path or URI stands for; refuses what is neither.
 
     >>> placed("file:/data/my shop"), placed("file:///data/my%20shop")
     ('/data/my shop', '/data/my shop')
     >>> placed("FILE://localhost/data"), placed("s3://bucket/data"), placed("hdfs:/data")
     ('/data', 's3://bucket/data', 'hdfs:///data')
     """
+    path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(path, str) or not path or "\0" in path or not is_text(path):
+        raise DefinitionError(
+            f"{what} cannot be at {path!r}", hint="give the path or URI of a directory"
+        )
     found = _SCHEME.fullmatch(path)
     if found is None:
         return path if "://" in path else os.path.abspath(path)
@@ -46,11 +52,7 @@ def placed(path: str) -> str:
 
 def database_place(path: object) -> str:
     """The place of a database that a user names; refuses what cannot be one."""
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise DefinitionError(
-            f"a database cannot be at {path!r}", hint="give the path or URI of a directory"
-        )
-    place = placed(str(os.fspath(path)))
+    place = placed(path)
     if is_local(place) and os.path.exists(place) and not os.path.isdir(place):
         raise DefinitionError(
             f"'{path}' is a file, and a database is a directory",

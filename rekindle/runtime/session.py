@@ -15,9 +15,11 @@ import sys
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rekindle.errors import DefinitionError, PrerequisiteError
-from rekindle.runtime.source import RekindleSource
+from rekindle.runtime.reading.feed_options import CHANGE_FEED
+from rekindle.runtime.reading.source import RekindleSource
 from rekindle.spark.session import local_session
 
 _CHOICES = ("spark.pyspark.python", "spark.pyspark.driver.python")
@@ -28,6 +30,8 @@ def session_for(given: SparkSession | None) -> SparkSession:
     """The session to work in: the one that a user gave, else the active or a new local one."""
     session = local_session() if given is None else given
     _settle_workers(session)
+    _settle_streams()
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     return session
 
 
@@ -69,6 +73,26 @@ def _settle_workers(session: SparkSession) -> None:
     context.pythonExec = sys.executable
     # Spark looks for data sources with the Python that the JVM was started with, and finds none.
     session.dataSource.register(RekindleSource)
+
+
+def _settle_streams() -> None:
+    """Let a stream of this process be one of changes without saying so.
+
+    Spark asks a data source for its columns in the same words for a batch and for a stream, and
+    those of changes are others. So the reader of a stream says it: `format("rekindle")` of one sets
+    the option, which a user may still set otherwise.
+    """
+    plain = DataStreamReader.format
+    if getattr(plain, "_of_rekindle", False):
+        return
+
+    def format(self: DataStreamReader, source: str) -> DataStreamReader:
+        found = plain(self, source)
+        return found.option(CHANGE_FEED, "true") if source.lower() == "rekindle" else found
+
+    format.__doc__ = plain.__doc__
+    format._of_rekindle = True  # type: ignore[attr-defined]
+    DataStreamReader.format = format  # type: ignore[method-assign]
 
 
 def _is_this_python(command: str) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rekindle.circuit.stored_nodes import StoredNode, reached
-from rekindle.runtime.state import State, ViewEntry
+from rekindle.runtime.epochs.state import State, ViewEntry
 
 _MADE: set[bytes] = set()
 """Hashes of the texts that this process has written."""

@@ -80,14 +80,19 @@ class Bodies:
         rows: JavaObject,
         attributes: Sequence[JavaObject],
     ) -> JavaObject:
-        """The plan that gives the moment and the body's columns, from a plan of `attributes`."""
+        """The plan that gives the moment and the body's columns, from a plan of `attributes`.
+
+        Those of groups at iterations end in bounds: a stamp and an end for each scope, which are
+        among the keys. They stand where `GroupMap.bounds` says.
+        """
         moment, *columns = attributes
         groups = [moment, *(columns[i] for i in keys)]
         match body:
             case Measures():
                 return self._measures(body, groups, columns, rows)
             case CatalystWindow():
-                moved = self._moved(body.inputs, columns)
+                own, bounds = columns[: len(body.inputs)], columns[len(body.inputs) :]
+                moved = self._moved(body.inputs, own)
                 expressions = [self._renamed(e, moved) for e in body.expressions]
                 order = [self._catalyst.rebased(o, moved) for o in body.order]
                 if isinstance(body, CatalystPicking):
@@ -95,7 +100,7 @@ class Bodies:
                     plan = self._picking(expressions, groups, order, total, rows)
                 else:
                     plan = windowed(self._catalyst, expressions, groups, order, rows)
-                outputs = [*columns, *(e.toAttribute() for e in expressions)]
+                outputs = [*own, *(e.toAttribute() for e in expressions), *bounds]
                 return self._project([moment, *outputs], plan)
             case CatalystTop():
                 return self._top(body, moment, groups, columns, rows)
@@ -142,7 +147,7 @@ class Bodies:
         rows: JavaObject,
     ) -> JavaObject:
         catalyst = self._catalyst
-        moved = self._moved(body.inputs, columns)
+        moved = self._moved(body.inputs, columns[: len(body.inputs)])
         order = [self._catalyst.rebased(o, moved) for o in body.order]
         place = ranked(catalyst, catalyst.rebased(body.rank, moved), groups, order)
         plan = windowed(catalyst, [place], groups, order, rows)

@@ -2,7 +2,7 @@
 
 Much of what joins, arrangements and recursions do to a row is to compare two columns, leave some
 out and hash the rest. A call into the JVM costs milliseconds whatever the size, and more than the
-work itself for many rows. Every other stage is Spark's (`segment.py`).
+work itself for many rows. Every other stage is Spark's (`compiled_stages.py`).
 """
 
 from __future__ import annotations

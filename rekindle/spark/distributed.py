@@ -20,16 +20,26 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rekindle.catalyst.bodies import CatalystGroupMap
 from rekindle.circuit.circuit import Scope
-from rekindle.circuit.nodes import Formed, Indexing, Node, Passing, Stateful, Table
+from rekindle.circuit.nodes import Formed, GroupMap, Indexing, Node, Passing, Stateful, Table
 from rekindle.circuit.stages import Branch
 from rekindle.errors import EvaluationError
 from rekindle.spark.columnar import Columnar, through
 from rekindle.spark.executor import Executor
 from rekindle.spark.frames import Frames, Written, of_table, to_arrow
-from rekindle.spark.inline import InlineStep, prepared, signed, weighed, write_table
+from rekindle.spark.in_driver import InDriver
+from rekindle.spark.inline import (
+    MAXIMUM_JOIN_ROWS,
+    InlineStep,
+    prepared,
+    signed,
+    weighed,
+    write_table,
+)
 from rekindle.spark.outputs import Outputs, Rows
 from rekindle.spark.pairs import of_pairs
+from rekindle.spark.placing import Placing
 from rekindle.spark.plans import Plans, with_positional_names
 from rekindle.spark.sharing import Sharing
 from rekindle.spark.step import NodeStep, Placement, StepContext, StepResult
@@ -48,11 +58,17 @@ class DistributedStep(Executor[Trace, Columns, Run]):
 
     placement = Placement.SPARK
 
-    def __init__(self, plans: Plans, frames: Frames, context: StepContext) -> None:
+    def __init__(
+        self, plans: Plans, frames: Frames, context: StepContext, placing: Placing
+    ) -> None:
         super().__init__(plans, context)
         self._frames = frames
+        self._placing = placing
         self._outputs = Outputs(plans, frames, context, self._environment)
         self._sharing = Sharing(plans, frames, context, self._outputs)
+        self._in_driver = InDriver(plans, context, self._outputs, self._sharing, placing)
+        self._written_here: set[str] = set()
+        """Nodes of which the driver wrote what they keep."""
         self._rows: dict[str, int] = {}
         """How many rows nodes gave, as far as they were computed."""
         self._unread: set[str] = set()
@@ -123,7 +139,16 @@ class DistributedStep(Executor[Trace, Columns, Run]):
     def _remember_read(self, result: StepResult) -> None:
         """Note what the nodes did whose rows were counted meanwhile."""
         for key in [key for key in self._waiting if key not in self._unread]:
-            super()._note(key, replace(self._waiting.pop(key), rows_out=self._rows[key]), result)
+            placement = self._placement_of(self._context.circuit.nodes[key])
+            step = replace(self._waiting.pop(key), rows_out=self._rows[key], placement=placement)
+            if (division := self._outputs.divisions.get(key)) is not None:
+                step = replace(step, heavy_keys=division.keys, threshold=division.threshold)
+            super()._note(key, step, result)
+
+    def _placement_of(self, node: Node) -> Placement:
+        """Spark, unless all that a node keeps and gives was computed in the driver."""
+        here = self._written_here if isinstance(node, Formed) else self._in_driver.given
+        return Placement.INLINE if node.id in here else self.placement
 
     def _count(self, key: str, rows: int) -> None:
         """Take note of how many rows a node gave, when it is first read."""
@@ -145,10 +170,18 @@ class DistributedStep(Executor[Trace, Columns, Run]):
         read = {key for node in scope.members for key in node.inputs if self._may_change(key)}
         outside = {key: self._changed_rows(self._context.circuit.nodes[key]) for key in read}
         self._remember_read(result)
-        step = InlineStep(self._plans, self._context)
-        turns = _LargeTurns(self._plans, self._frames, self._context)
+        turns = _LargeTurns(self._plans, self._frames, self._context, self._placing)
+        # What a Python function gives does not say at which iteration: it is called in the driver.
+        in_driver = any(
+            isinstance(node, GroupMap) and isinstance(node.body, CatalystGroupMap)
+            for node in scope.members
+        )
+        step = InlineStep(self._plans, self._context, None if in_driver else MAXIMUM_JOIN_ROWS)
         changed = step.iterate(
-            scope, {key: rows for key, rows in outside.items() if len(rows)}, result, turns.take
+            scope,
+            {key: rows for key, rows in outside.items() if len(rows)},
+            result,
+            None if in_driver else turns.take,
         )
         for key, table in changed.items():
             if len(table):
@@ -162,6 +195,10 @@ class DistributedStep(Executor[Trace, Columns, Run]):
         changes = self._outputs.changes
         if node.id in changes and not isinstance(node, Passing):
             return TraceReader.of_trace(changes[node.id], self._context.store).whole()
+        rows = self._in_driver.rows(node)
+        if rows is not None:
+            self._have_given([node.id])
+            return rows
         self._keep(self._sharing.unkept([node.id]))
         rows = with_positional_names(to_arrow(self._frame(self._sharing.all_columns(node))))
         self._count(node.id, len(rows))
@@ -204,9 +241,22 @@ class DistributedStep(Executor[Trace, Columns, Run]):
         branches = [branch for branch in node.form.branches if self._may_change(branch.node)]
         if not branches:
             return None
+        arranged = self._in_driver.evaluated(node, branches)
+        if arranged is not None:
+            self._have_given(branch.node for branch in branches)
+            self._written_here.add(node.id)
+            return write_table(self._context, node.id, arranged) if len(arranged) else None
         self._keep(self._sharing.read_twice(branches))
         run = self._formed(node, [(b, partial(self._sharing.taken, b)) for b in branches])
         return run if run.rows else None
+
+    def _have_given(self, keys: Iterable[str]) -> None:
+        """Take note of nodes that were computed in the driver, for whoever else reads them."""
+        for key in keys:
+            rows = self._in_driver.given.get(key)
+            if rows is not None and key in self._unread:
+                self._count(key, len(rows))
+                self._sharing.leave(self._context.circuit.nodes[key], rows)
 
     def _evaluated(self, node: Formed, given: Sequence[tuple[Branch, Columns]]) -> Run:
         branches = [branch for branch, _ in given]
@@ -312,8 +362,11 @@ class _LargeTurns:
     what is due when; what the joins between them give never passes through it.
     """
 
-    def __init__(self, plans: Plans, frames: Frames, context: StepContext) -> None:
+    def __init__(
+        self, plans: Plans, frames: Frames, context: StepContext, placing: Placing
+    ) -> None:
         self._plans, self._frames, self._context = plans, frames, context
+        self._placing = placing
         self._turns = itertools.count()
         self._written: dict[int, tuple[pa.Table, Run]] = {}
 
@@ -333,7 +386,7 @@ class _LargeTurns:
                 runs = [self._run_of(context, key, i, table) for i, table in enumerate(tables)]
                 traces[key] = replace(traces[key], runs=(*traces[key].runs, *runs))
         context = replace(context, traces=traces)
-        step = DistributedStep(self._plans, self._frames, context)
+        step = DistributedStep(self._plans, self._frames, context, self._placing)
         for key, table in due.items():
             if self._is_arranged(key):
                 run = self._run_of(context, key, len(past.get(key, ())), table)

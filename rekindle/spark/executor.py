@@ -65,7 +65,7 @@ class Executor(ABC, Generic[Change, Rows, Formation]):
         seconds = time.perf_counter() - started
         read = sum(map(self._rows_of, node.driving))
         if read or announced:
-            step = NodeStep(read, self._rows_of(node.id), seconds, self.placement)
+            step = NodeStep(read, self._rows_of(node.id), seconds, self._placement_of(node))
             self._note(node.id, step, result)
 
     def _note(self, key: str, step: NodeStep, result: StepResult) -> None:
@@ -91,6 +91,10 @@ class Executor(ABC, Generic[Change, Rows, Formation]):
             if whole is not None:
                 added.append((replace(pairs[0], sign=1), whole))
         return self._evaluated(node, added)
+
+    def _placement_of(self, node: Node) -> Placement:
+        """Where a node ran."""
+        return self.placement
 
     # ---- the placement ---------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ from rekindle.spark.tasks import (
     sorting,
 )
 from rekindle.traces.arrays import WEIGHT
+from rekindle.traces.heavy import Heavy, even_ranges, heavy_keys
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import KeyRange
 from rekindle.traces.reader import TraceReader
@@ -55,6 +56,7 @@ from rekindle.traces.store import Durability, Store
 from rekindle.traces.trace import Trace
 
 ROWS_PER_PARTITION = 1_000_000
+_HEAVY = pa.schema([("key", pa.int64()), ("rows", pa.list_(pa.int64()))])
 
 SORTED_ROWS = 200_000
 MERGED_ROWS = 500_000
@@ -189,13 +191,27 @@ class Frames:
 
         return over_ranges(kernel, schema, self.partitions(trace.rows))
 
+    def heavy(
+        self, traces: Sequence[Trace], store: Store, least: int, partitions: int
+    ) -> list[Heavy]:
+        """The keys of which one of the traces has at least so many rows."""
+
+        def measure(key_range: KeyRange) -> Iterator[pa.Table]:
+            readers = [TraceReader.of_trace(trace, store, key_range) for trace in traces]
+            found = heavy_keys(readers, least)
+            columns = [[each.key for each in found], [list(each.rows) for each in found]]
+            yield pa.table(columns, schema=_HEAVY)
+
+        measured = collect(self.of_tasks(over_ranges(measure, _HEAVY, partitions)))
+        return sorted((Heavy(row.key, tuple(row.rows)) for row in measured), key=lambda h: h.key)
+
     def write_tasks(
         self, parts: Sequence[Tasks], layout: TraceLayout, store: Store, prefix: str
     ) -> Written:
         """What tasks give sorted by key, consolidated and written as a run, without the JVM."""
         tasks = self.of_tasks(sorting(parts, layout, store, prefix))
         reports = self._sorted(tasks, store, prefix, len(parts))
-        return Written(self._merged(reports.runs, layout, store, prefix, iter), reports.passed)
+        return Written(self._merged(reports, layout, store, prefix, iter), reports.passed)
 
     def write_frame(
         self,
@@ -222,7 +238,7 @@ class Frames:
         written = frame.mapInArrow(write, spark_schema(REPORTS))
         reports = self._sorted(written, store, prefix, 0)
         passed = tuple(Passed(_count(written, part)) for part in range(parts))
-        return Written(self._merged(reports.runs, layout, store, prefix, examine), passed)
+        return Written(self._merged(reports, layout, store, prefix, examine), passed)
 
     def counted(self, frame: DataFrame, part: int) -> DataFrame:
         """The frame, whose rows are counted as they pass to whoever writes it.
@@ -268,18 +284,19 @@ class Frames:
 
     def _merged(
         self,
-        runs: Sequence[Run],
+        reports: Reports,
         layout: TraceLayout,
         store: Store,
         prefix: str,
         examine: Examination,
     ) -> Run:
         """The sum of sorted runs, which are deleted, as one."""
+        runs = reports.runs
         try:
             rows = sum(run.rows for run in runs)
             if rows > MERGED_ROWS:
-                partitions = self.partitions(rows)
-                tasks = merging(runs, layout, store, prefix, partitions, examine)
+                ranges = even_ranges(reports.sample, self.partitions(rows))
+                tasks = merging(runs, layout, store, prefix, ranges, examine)
                 merged = self._reports(self.of_tasks(tasks), 0)
                 return run_of(part for run in merged.runs for part in run.segments)
             whole = TraceReader.of_trace(Trace(layout, tuple(runs)), store).whole()
@@ -290,7 +307,8 @@ class Frames:
             store.delete(path for run in runs for path in run.paths)
 
     def _reports(self, frame: DataFrame, parts: int) -> Reports:
-        return Reports.of(((row.run, row.part, row.passed) for row in collect(frame)), parts)
+        rows = collect(frame)
+        return Reports.of(((r.run, r["keys"], r.part, r.passed) for r in rows), parts)
 
 
 def collect(frame: DataFrame) -> list[Row]:

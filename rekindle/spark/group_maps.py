@@ -17,6 +17,7 @@ from rekindle.calculus.bodies import Measures
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import RunningFrame, SlidingFrame
 from rekindle.circuit.nodes import GroupMap
+from rekindle.columns import column_name
 from rekindle.kernels.nested_time import from_until
 from rekindle.kernels.regroup import MOMENT, parted, with_signs
 from rekindle.spark.frames import Frames, of_table, to_arrow
@@ -38,7 +39,7 @@ def mapped_in_driver(
             parts.append(with_positional_names(leaving))
         result = plans.regroup(node, schema).run(rows)
         if node.stamps:
-            result = from_until(result, len(node.keys), node.stamps)
+            result = from_until(result, node.bounds, node.stamps)
         elif isinstance(node.reach, SlidingFrame):
             result = with_signs(result)
         parts.append(with_positional_names(result))
@@ -59,7 +60,7 @@ def mapped_on_spark(
     leaf = frames.aliased(becoming, attributes)
     frame = frames.of_plan(plans.bodies.of_node(node, keys, leaf, attributes))
     if node.stamps:
-        return _from_until(frame, len(node.keys), node.stamps)
+        return _from_until(frame, node.bounds, node.stamps)
     if isinstance(node.reach, SlidingFrame):
         return frame.withColumn(WEIGHT, F.signum(WEIGHT).cast("bigint"))
     if node.kept is not None:
@@ -90,14 +91,16 @@ def _of_nothing(
     ]
 
 
-def _from_until(frame: DataFrame, keys: int, stamps: int) -> DataFrame:
+def _from_until(frame: DataFrame, bounds: int, stamps: int) -> DataFrame:
     """`from_until` on a frame."""
     weight, *columns = frame.schema.fields
-    kept = [*columns[:keys], *columns[keys + 2 * stamps :], *columns[keys : keys + stamps]]
-    schema = StructType([weight, *(StructField(f"c{i}", f.dataType) for i, f in enumerate(kept))])
+    kept = [*columns[:bounds], *columns[bounds + 2 * stamps :], *columns[bounds : bounds + stamps]]
+    schema = StructType(
+        [weight, *(StructField(column_name(i), f.dataType) for i, f in enumerate(kept))]
+    )
 
     def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from from_until(pa.Table.from_batches([batch]), keys, stamps).to_batches()
+            yield from from_until(pa.Table.from_batches([batch]), bounds, stamps).to_batches()
 
     return frame.mapInArrow(changes, schema)

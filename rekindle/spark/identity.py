@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 from rekindle.calculus.scalars import Call, Column, Scalar
 from rekindle.catalyst.types import arrow_type, data_type
 from rekindle.kernels.xxhash import is_hashable, row_hashes
-from rekindle.spark.vectors import is_compared
+from rekindle.spark.vectors import has_equal_bytes
+from rekindle.traces.arrays import integers
+from rekindle.traces.spread import spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,15 @@ class Copied:
     position: int
 
 
-Mark: TypeAlias = Hashed | Copied
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The hash of an index with the lower bits of that of the row."""
+
+    index: Hashed
+    row: Hashed
+
+
+Mark: TypeAlias = Hashed | Copied | Spread
 Identity: TypeAlias = tuple[Mark, Mark, Mark]
 """How `_key`, `_id0` and `_id1` come from the columns."""
 
@@ -48,18 +58,30 @@ def identity_of(types: Sequence[str], *marks: Mark | None) -> Identity | None:
     key, first, second = marks
     if key is None or first is None or second is None:
         return None
-    hashed = {i for mark in (key, first, second) if isinstance(mark, Hashed) for i in mark.columns}
+    hashed = {i for mark in (key, first, second) for each in _hashes(mark) for i in each.columns}
     return (key, first, second) if all(_is_hashable(types[i]) for i in hashed) else None
 
 
+def _hashes(mark: Mark) -> tuple[Hashed, ...]:
+    match mark:
+        case Hashed():
+            return (mark,)
+        case Spread():
+            return (mark.index, mark.row)
+        case Copied():
+            return ()
+    assert_never(mark)
+
+
 def _is_hashable(type_: str) -> bool:
-    return is_hashable(arrow_type(data_type(type_)))
+    # To Arrow a VARIANT is a struct of bytes; Spark hashes what it says.
+    return "variant" not in type_.lower() and is_hashable(arrow_type(data_type(type_)))
 
 
 def hashed_key(keys: Sequence[Scalar], seed: int) -> Hashed | None:
     """The hash of keys of types in which equal values have equal hashes.
 
-    Such keys are columns, or rows of columns.
+    Such keys are columns, which may be structs of such types, or rows of columns.
     """
     found = [_place(key) for key in keys]
     known = tuple(place for place in found if place is not None)
@@ -68,7 +90,7 @@ def hashed_key(keys: Sequence[Scalar], seed: int) -> Hashed | None:
 
 def _place(key: Scalar) -> int | tuple[int, ...] | None:
     match key:
-        case Column() if is_compared(key.type):
+        case Column() if has_equal_bytes(key.type):
             return key.position
         case Call(function="row"):
             fields = [_place(field) for field in key.arguments]
@@ -80,18 +102,26 @@ def _place(key: Scalar) -> int | tuple[int, ...] | None:
 def marks(identity: Identity, columns: Sequence[Any], rows: int) -> list[Any]:
     """The marks of all rows; hashes of the same columns are computed together."""
     seeds: dict[tuple[int | tuple[int, ...], ...], list[int]] = {}
-    for mark in identity:
-        if isinstance(mark, Hashed) and mark.seed not in seeds.setdefault(mark.positions, []):
+    for mark in (each for one in identity for each in _hashes(one)):
+        if mark.seed not in seeds.setdefault(mark.positions, []):
             seeds[mark.positions].append(mark.seed)
     found = {}
     for positions, wanted in seeds.items():
         arrays = row_hashes([_taken(columns, place) for place in positions], wanted, rows)
         for seed, array in zip(wanted, arrays, strict=True):
             found[Hashed(positions, seed)] = array
-    return [
-        found[mark] if isinstance(mark, Hashed) else pc.cast(columns[mark.position], pa.int64())
-        for mark in identity
-    ]
+
+    def marked(mark: Mark) -> pa.Array:
+        match mark:
+            case Hashed():
+                return found[mark]
+            case Spread():
+                return pa.array(spread(integers(found[mark.index]), integers(found[mark.row])))
+            case Copied():
+                return pc.cast(columns[mark.position], pa.int64())
+        assert_never(mark)
+
+    return [marked(mark) for mark in identity]
 
 
 def _taken(columns: Sequence[Any], place: int | tuple[int, ...]) -> Any:

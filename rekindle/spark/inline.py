@@ -21,8 +21,9 @@ from rekindle.circuit.nodes import (
     Passing,
     Stateful,
 )
-from rekindle.circuit.operators.running import Cut, Reading, Work
+from rekindle.circuit.operators.running import Cut, IntegralRead, Work
 from rekindle.circuit.stages import Branch
+from rekindle.columns import is_added
 from rekindle.kernels.arrange import arrange
 from rekindle.kernels.waiting import Time
 from rekindle.spark.executor import Executor
@@ -149,7 +150,7 @@ class InlineStep(Executor[pa.Table, pa.Table, pa.Table | None]):
                     changed.setdefault(feedback.id, []).append(self._changes[feedback.id])
             for feedback in loop.led_back:
                 if feedback.id in self._changes:
-                    loop.waiting.add(feedback.variable.id, self._changes[feedback.id])
+                    loop.lead_back(feedback, self._changes[feedback.id])
             due, iteration = {}, loop.soonest(within)
         self._past |= past
         return changed
@@ -274,7 +275,7 @@ class InlineStep(Executor[pa.Table, pa.Table, pa.Table | None]):
                 tables.append(table)
         return pa.concat_tables(tables) if tables else None
 
-    def _integral(self, reading: Reading) -> TraceReader:
+    def _integral(self, reading: IntegralRead) -> TraceReader:
         """What a kernel looks things up in."""
         key = reading.key
         changed = [self._changes[key]] if key in self._changes else []
@@ -294,7 +295,7 @@ class InlineStep(Executor[pa.Table, pa.Table, pa.Table | None]):
     ) -> pa.Table | None:
         parts = []
         for branch, change in given:
-            rows = self._plans.segment(node, branch).run(change)
+            rows = self._plans.compiled(node, branch).run(change)
             if rows is not None:
                 parts.append(signed(rows, branch.sign))
         return pa.concat_tables(parts) if parts else None
@@ -309,7 +310,7 @@ class InlineStep(Executor[pa.Table, pa.Table, pa.Table | None]):
         if not parts:
             return None
         whole = of_pairs(branches)
-        hashed = self._plans.segment(whole, whole.form.branches[0]).run(pa.concat_tables(parts))
+        hashed = self._plans.compiled(whole, whole.form.branches[0]).run(pa.concat_tables(parts))
         if hashed is None:
             return None
         table = arrange(hashed, self._plans.layout(whole))
@@ -344,7 +345,7 @@ def prepared(plans: Plans, node: Indexing, rows: pa.Table) -> pa.Table:
     layout = plans.layout(node)
     if is_arranged(rows):
         return arrange(rows, layout)
-    hashed = plans.segment(node, Branch(node.id, node.schema)).run(rows)
+    hashed = plans.compiled(node, Branch(node.id, node.schema)).run(rows)
     return layout.empty() if hashed is None else arrange(hashed, layout)
 
 
@@ -368,4 +369,4 @@ def signed(rows: pa.Table, sign: int) -> pa.Table:
 
 def _rows(table: pa.Table) -> list[str]:
     """The weight and the payload columns, without hashes."""
-    return [WEIGHT, *(name for name in table.column_names if not name.startswith("_"))]
+    return [WEIGHT, *(name for name in table.column_names if not is_added(name))]

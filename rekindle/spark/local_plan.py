@@ -23,7 +23,7 @@ from rekindle.catalyst.arrow_input import ArrowInput
 from rekindle.catalyst.jvm import Catalyst, JavaObject, simple_name
 from rekindle.catalyst.types import data_type, payload_schema, stored
 from rekindle.columns import column_name
-from rekindle.spark.segment import Channel
+from rekindle.spark.compiled_stages import Channel
 
 _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rekindle.calculus.terms import Bound
+from rekindle.calculus.while_loops import GOING_ON
 from rekindle.circuit.circuit import Scope
 from rekindle.circuit.nodes import Feedback, Node, Variable
 from rekindle.errors import iteration_limit
@@ -47,12 +52,22 @@ class Loop:
         found = [waiting.soonest(within) for waiting in self._all_waiting()]
         return min((iteration for iteration in found if iteration is not None), default=None)
 
+    def lead_back(self, feedback: Feedback, change: pa.Table) -> None:
+        """Let a relation's change wait for the next iteration, if there is one to it."""
+        variable = feedback.variable
+        if variable.bound is Bound.RESULT:
+            stamp = change.column(self.waiting.last_stamp(variable.id))
+            change = change.filter(pc.less(stamp, variable.limit - 1))
+        if len(change):
+            self.waiting.add(variable.id, change)
+
     def check(self, iteration: int) -> None:
         """Raise if the recursion should have ended."""
         variable = self.scope.feedbacks[0].variable
         if iteration > variable.limit:
-            names = [feedback.variable.name for feedback in self.scope.feedbacks]
-            raise iteration_limit(names, variable.limit)
+            names = (feedback.variable.name for feedback in self.scope.feedbacks)
+            given = [name for name in names if not name.endswith(GOING_ON)]
+            raise iteration_limit(given, variable.limit)
 
     def _all_waiting(self) -> Iterator[Waiting]:
         yield self.waiting

@@ -7,14 +7,17 @@ the mapped files of the change and of the trace.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isqrt
 from typing import Any, TypeAlias, assert_never
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from rekindle.circuit.nodes import GroupMap, Indexed, Moment, Node, Passing
-from rekindle.circuit.operators.running import Cut, Reading, Work
+from rekindle.circuit.operators.running import Cut, IntegralRead, Work
 from rekindle.errors import RekindleError
 from rekindle.spark.environment import StepEnvironment
 from rekindle.spark.frames import Frames, sum_of
@@ -23,13 +26,27 @@ from rekindle.spark.plans import Plans
 from rekindle.spark.step import StepContext
 from rekindle.spark.tasks import Tasks, over_ranges
 from rekindle.traces.arrays import WEIGHT
-from rekindle.traces.partition import KEY_LOW, KeyRange
+from rekindle.traces.heavy import Share, shares, threshold, without
+from rekindle.traces.partition import KEY_LOW, KeyRange, key_ranges
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.trace import Trace
 
 CHANGE_ROWS = 200_000
+MEASURED_ROWS = 1_000_000
+"""Of fewer rows it does not matter who has most: measuring is a job of its own."""
+MOST_SHARES = 4
+"""A heavy key is divided into so many parts for each range of keys, at most."""
 Rows: TypeAlias = Tasks | DataFrame
 """An output of `_weight` and columns: of kernels, or what only Spark can make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """What was divided of a join: how many heavy keys, in how many parts, and what is heavy."""
+
+    keys: int
+    parts: int
+    threshold: int
 
 
 class Outputs:
@@ -46,6 +63,10 @@ class Outputs:
         """By what nodes that are arranged, or groups, changed."""
         self.in_driver: dict[str, DataFrame] = {}
         """The outputs of nodes whose rows came from the driver."""
+        self.divisions: dict[str, Division] = {}
+        """What was divided of the nodes whose rows were asked for."""
+        self._shares: dict[str, list[Share]] = {}
+        """The parts of nodes that were measured: whoever asks again does not measure again."""
 
     def of(
         self,
@@ -60,30 +81,45 @@ class Outputs:
         if node.id in self.in_driver:
             return selected(self.in_driver[node.id], read)
         if isinstance(node, GroupMap):
-            tasks = self._tasks(node.work(self.environment))
+            tasks = self.tasks(node)
             frame = mapped_on_spark(self._plans, self._frames, self._context, node, tasks)
             return selected(frame, read)
+        if read is None:
+            return self.tasks(node, apart)
         if isinstance(node, Passing):
-            if read is None:
-                return self._tasks(node.work(self.environment, apart))
-            return self._tasks(node.work_on(read, self.environment, apart))
-        if isinstance(node, Indexed):
-            return self._changed(node, read)
-        raise RekindleError(f"a {node.kind} of a recursion is read outside of it")
+            return self._tasks(node.work_on(read, self.environment, apart), node.id)
+        return self._changed(node, read)
+
+    def tasks(self, node: Node, apart: tuple[int, ...] | None = None) -> Tasks:
+        """What tasks compute of a node: all that it gives, or the rows that a group map is of."""
+        if isinstance(node, Passing):
+            return self._tasks(node.work(self.environment, apart), node.id)
+        return self._changed(node)
+
+    def reaching(self, node: Node) -> int:
+        """The rows that tasks go through for what a node gives."""
+        if node.id in self.in_driver:
+            return sys.maxsize
+        if not isinstance(node, Passing):
+            return self.changes[node.id].rows
+        change = node.work(self.environment).change
+        return self.changes[change].rows if change in self.changes else 0
 
     def is_empty(self, node: Passing) -> bool:
         """Is there nothing that the change of a join could be paired with?"""
         work = node.work(self.environment)
         return work.is_product and not all(self._integral(each).rows for each in work.reads)
 
-    def _changed(self, node: Indexed, read: Sequence[int] | None) -> Tasks:
+    def _changed(self, node: Node, read: Sequence[int] | None = None) -> Tasks:
+        if not isinstance(node, Indexed):
+            raise RekindleError(f"a {node.kind} of a recursion is read outside of it")
         trace = self.changes[node.id]
         names = trace.layout.payload.names
         wanted = names if read is None else [names[i] for i in read]
         return self._frames.scan(trace, self._context.store, [WEIGHT, *wanted])
 
-    def _tasks(self, work: Work) -> Tasks:
-        """A kernel over ranges of keys.
+    def _tasks(self, work: Work, node: str) -> Tasks:
+        """A kernel over ranges of keys, and over parts of the rows of heavy ones.
 
         A change and the integrals that are read with it are sorted by the same keys already, so
         nothing is shuffled. This holds when a view is first filled too: the integral is then this
@@ -103,9 +139,53 @@ class Outputs:
         rows = written.rows
         if work.is_product:
             rows += sum(trace.rows for trace in integrals) // 100
-        return over_ranges(over, work.schema, self._frames.partitions(rows))
+        partitions = self._frames.partitions(rows)
+        divided = self._divided(work, written, integrals, partitions, node)
+        if not divided:
+            return over_ranges(over, work.schema, partitions)
+        ranges, heavy = key_ranges(partitions), sorted({share.key for share in divided})
 
-    def _integral(self, reading: Reading) -> Trace:
+        def over_part(number: int) -> Iterator[pa.Table]:
+            if number < partitions:
+                for light in without(ranges[number], heavy):
+                    yield from over(light)
+                return
+            share = divided[number - partitions]
+            alone = (share.key, share.key + 1)
+            change, *readers = (
+                reader.share(share.number, share.of) if i == share.trace else reader
+                for i, reader in enumerate(
+                    TraceReader.of_trace(trace, store, alone) for trace in (written, *integrals)
+                )
+            )
+            for piece in _pieces(change, cut):
+                yield from kernel(piece, readers)
+
+        return Tasks(over_part, work.schema, partitions + len(divided))
+
+    def _divided(
+        self, work: Work, written: Trace, integrals: Sequence[Trace], partitions: int, node: str
+    ) -> list[Share]:
+        """The parts of heavy keys, by which more pairs are made than by half of a task's rows.
+
+        A product is linear in each side, so it may be given either in parts.
+        """
+        traces = (written, *integrals)
+        rows = sum(trace.rows for trace in traces)
+        if not work.is_product or rows < MEASURED_ROWS:
+            return []
+        if node in self._shares:
+            return self._shares[node]
+        limit = threshold(rows, partitions)
+        found = self._frames.heavy(traces, self._context.store, isqrt(limit), partitions)
+        divided = shares(found, limit, MOST_SHARES * partitions)
+        if divided:
+            keys = len({share.key for share in divided})
+            self.divisions[node] = Division(keys, len(divided), limit)
+        self._shares[node] = divided
+        return divided
+
+    def _integral(self, reading: IntegralRead) -> Trace:
         """What a kernel looks things up in."""
         changed = self.changes.get(reading.key)
         match reading.moment:

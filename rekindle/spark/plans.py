@@ -1,4 +1,4 @@
-"""What each node of a circuit needs to run: its file layout, accumulators and compiled segments.
+"""What each node of a circuit needs to run: its file layout, accumulators and compiled stages.
 
 Everything here is derived from the node alone and kept for as long as the node lives.
 """
@@ -26,16 +26,17 @@ from rekindle.catalyst.settings import Settings
 from rekindle.catalyst.types import arrow_type, data_type, payload_schema
 from rekindle.circuit.nodes import Group, GroupMap, Indexing, Node
 from rekindle.circuit.stages import Branch
+from rekindle.columns import column_names
 from rekindle.errors import RekindleError
 from rekindle.kernels.extremes import Extremes
 from rekindle.kernels.regroup import MOMENT, MOMENTS
 from rekindle.kernels.top import Direction, Level, Missing, Sorted, Top
 from rekindle.spark.bodies import Bodies
 from rekindle.spark.columnar import Columnar, columnar
+from rekindle.spark.compiled_stages import Channel, CompiledStages
 from rekindle.spark.generate import generated
 from rekindle.spark.local_plan import LocalPlan, LocalPlans
 from rekindle.spark.narrowing import Narrowed, narrowed
-from rekindle.spark.segment import Channel, Segment
 from rekindle.spark.stages import Generated, Lowering, Rowwise
 from rekindle.spark.vectors import is_compared
 from rekindle.traces.arrays import WEIGHT
@@ -126,7 +127,7 @@ _NULLS = {"NullsFirst": Missing.FIRST, "NullsLast": Missing.LAST}
 
 def with_positional_names(table: pa.Table) -> pa.Table:
     """`_weight`, then c0, c1..., whatever the columns were called."""
-    return table.rename_columns(["_weight", *(f"c{i}" for i in range(table.num_columns - 1))])
+    return table.rename_columns([WEIGHT, *column_names(table.num_columns - 1)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,31 @@ class AtMoments:
         return pa.concat_tables(
             plan.run(rows.filter(pc.equal(moments, sign))) for sign, plan in self.plans.items()
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AtStamps:
+    """What gives groups that do not say at which iterations they are, for one after the other."""
+
+    groups: AtMoments
+    stamps: int
+
+    def run(self, rows: pa.Table) -> pa.Table:
+        """The weights and rows of all groups, each followed by its stamps and ends."""
+        bounds = rows.column_names[-2 * self.stamps :]
+        found = []
+        for at in rows.select(bounds).group_by(bounds).aggregate([]).to_pylist():
+            here = rows
+            for name, value in at.items():
+                column = here.column(name)
+                mask = pc.is_null(column) if value is None else pc.equal(column, value)
+                here = here.filter(mask)
+            result = with_positional_names(self.groups.run(here.drop_columns(bounds)))
+            for name, value in at.items():
+                same = pa.array([value] * len(result), rows.schema.field(name).type)
+                result = result.append_column(name, same)
+            found.append(result)
+        return pa.concat_tables(found)
 
 
 class Plans:
@@ -158,10 +184,10 @@ class Plans:
         """Those of nodes, by id, that work under others than the session has."""
         self._copies: dict[Settings, JavaObject | None] = {}
         self._local: dict[Settings, LocalPlans] = {}
-        self._regroups: dict[str, LocalPlan | Extremes | Top | AtMoments] = {}
+        self._regroups: dict[str, LocalPlan | Extremes | Top | AtMoments | AtStamps] = {}
         self._of_nothing: dict[str, pa.Table] = {}
         self._lowered: dict[tuple[str, str], Narrowed] = {}
-        self._segments: dict[tuple[str, str], Segment] = {}
+        self._compiled: dict[tuple[str, str], CompiledStages] = {}
         self._columnar: dict[tuple[str, str], tuple[Columnar, ...] | None] = {}
         self._layouts: dict[str, TraceLayout] = {}
         self._accumulators: dict[str, tuple[Accumulator, ...]] = {}
@@ -198,14 +224,14 @@ class Plans:
             self._lowered[key] = narrowed(stages)
         return self._lowered[key]
 
-    def segment(self, node: Indexing, branch: Branch) -> Segment:
+    def compiled(self, node: Indexing, branch: Branch) -> CompiledStages:
         """The same, compiled into the driver."""
         key = (node.id, branch.text)
-        if key not in self._segments:
-            self._segments[key] = Segment(
+        if key not in self._compiled:
+            self._compiled[key] = CompiledStages(
                 self.lowering.catalyst, self._channel, self.lowered(node, branch), self._generate
             )
-        return self._segments[key]
+        return self._compiled[key]
 
     def columnar(self, node: Indexing, branch: Branch) -> tuple[Columnar, ...] | None:
         """The same on Arrow columns, if all of it has such a shape."""
@@ -247,7 +273,9 @@ class Plans:
         )
         return lambda table: with_positional_names(plan.run(table))
 
-    def regroup(self, node: GroupMap, rows: Schema) -> LocalPlan | Extremes | Top | AtMoments:
+    def regroup(
+        self, node: GroupMap, rows: Schema
+    ) -> LocalPlan | Extremes | Top | AtMoments | AtStamps:
         """From the rows of touched groups to the weights and rows that they become."""
         if node.id not in self._regroups:
             keys, types = group_columns(node, rows)
@@ -260,19 +288,24 @@ class Plans:
 
     def _by_spark(
         self, node: GroupMap, keys: tuple[int, ...], types: list[str]
-    ) -> LocalPlan | AtMoments:
-        attributes = self.bodies.attributes(types)
+    ) -> LocalPlan | AtMoments | AtStamps:
         if isinstance(node.body, CatalystGroupMap):
-            body = node.body
-            return AtMoments({s: self._at_moment(body, s, keys, types) for s in MOMENTS})
-        given, place, stamps = list(node.schema.types), len(node.keys), node.stamps
-        if stamps:
-            given = [*given[:place], *["int"] * (2 * stamps), *given[place:-stamps]]
+            return self._by_function(node, node.body, types)
+        attributes = self.bodies.attributes(types)
+        given, stamps = list(node.body.schema.types), node.stamps
+        given[node.bounds : node.bounds] = ["int"] * (2 * stamps)
         return self.local.prepare(
             attributes,
             lambda leaf: self.bodies.of_node(node, keys, leaf, attributes),
             ["bigint", *given],
         )
+
+    def _by_function(
+        self, node: GroupMap, body: CatalystGroupMap, types: list[str]
+    ) -> AtMoments | AtStamps:
+        own = types[: len(types) - 2 * node.stamps]
+        groups = AtMoments({s: self._at_moment(body, s, node.keys, own) for s in MOMENTS})
+        return AtStamps(groups, node.stamps) if node.stamps else groups
 
     def _at_moment(
         self, body: CatalystGroupMap, sign: int, keys: Sequence[int], types: Sequence[str]
@@ -297,7 +330,7 @@ class Plans:
             )
             nothing = pa.schema([pa.field(MOMENT, pa.int64()), *payload_schema(rows)]).empty_table()
             result = plan.run(nothing)
-            names = [f"c{i}" for i in range(result.num_columns)]
+            names = column_names(result.num_columns)
             self._of_nothing[node.id] = result.rename_columns(names)
         return self._of_nothing[node.id]
 
@@ -307,6 +340,6 @@ class Plans:
         self._accumulators.pop(node.id, None)
         self._regroups.pop(node.id, None)
         self._of_nothing.pop(node.id, None)
-        for cache in (self._lowered, self._segments, self._columnar):
+        for cache in (self._lowered, self._compiled, self._columnar):
             for key in [key for key in cache if key[0] == node.id]:
                 del cache[key]

@@ -19,10 +19,10 @@ from rekindle.circuit.nodes import Formed, GroupMap, Node, Passing
 from rekindle.circuit.stages import Branch
 from rekindle.spark.frames import Frames
 from rekindle.spark.outputs import Outputs, Rows, selected
-from rekindle.spark.passage import Passed
+from rekindle.spark.passage import Passage, Passed, Readers
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import StepContext
-from rekindle.spark.tasks import Tasks
+from rekindle.spark.tasks import Tasks, numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Sharing:
         scopes = self._context.circuit.scopes
         return {node.id: key for key, scope in scopes.items() for node in scope.members}
 
-    def _is_shared(self, key: str) -> bool:
+    def is_shared(self, key: str) -> bool:
         """Is a node without a trace read more than once? A recursion reads what is outside once."""
         if not isinstance(self._context.circuit.nodes[key], Passing):
             return False
@@ -83,13 +83,17 @@ class Sharing:
         return [
             key
             for key in dict.fromkeys(keys)
-            if key not in self._kept and key not in self._outputs.in_driver and self._is_shared(key)
+            if key not in self._kept and key not in self._outputs.in_driver and self.is_shared(key)
         ]
 
     def read_twice(self, branches: Sequence[Branch]) -> list[str]:
         """The nodes not yet kept that several of the branches of one reader begin at."""
         times = Counter(branch.node for branch in branches)
         return self.unkept(key for key, count in times.items() if count > 1)
+
+    def has_kept(self, node: Node) -> bool:
+        """Was a node computed, and left as files?"""
+        return node.id in self._kept
 
     def gives_tasks(self, node: Node) -> bool:
         """Are a node's rows read by tasks without the JVM?"""
@@ -106,9 +110,9 @@ class Sharing:
         if node.id in self._kept:
             return self._from_files(node, read)
         if not isinstance(node, Passing) or not self.unkept([node.id]):
-            return self._outputs.of(node, read, self._apart(node))
+            return self._outputs.of(node, read, self.apart(node))
         positions = self._positions(node)
-        rows = self._outputs.of(node, positions, self._apart(node))
+        rows = self._outputs.of(node, positions, self.apart(node))
         if isinstance(rows, Tasks):
             rows = rows.for_several()
         return selected(rows, [positions.index(i) for i in read])
@@ -117,17 +121,27 @@ class Sharing:
         """What a node gives, for a reader who wants every column."""
         if node.id in self._kept:
             return self._from_files(node, range(len(self._kept[node.id].positions)))
-        return self._outputs.of(node, None, self._apart(node))
+        return self._outputs.of(node, None, self.apart(node))
 
     def keep(self, node: Node) -> Passed:
         """Compute a node in a job of its own, and keep it."""
         assert isinstance(node, Passing)
         prefix = self._context.path(node.id, "bulk")
         with self._plans.under_settings_of(node):
-            rows = self._outputs.of(node, self._positions(node), self._apart(node))
+            rows = self._outputs.of(node, self._positions(node), self.apart(node))
             passed = self._frames.keep(rows, self._schema(node), self._context.store, prefix)
         self.have_kept(node.id, passed)
         return passed
+
+    def leave(self, node: Node, rows: pa.Table) -> None:
+        """Keep rows that the driver computed of a node, if there are several readers."""
+        if self.is_shared(node.id):
+            assert isinstance(node, Passing)
+            schema, prefix = self._schema(node), self._context.path(node.id, "bulk")
+            passage = Passage(Readers.SEVERAL, self._context.store, numbered(f"{prefix}-passing"))
+            for _ in passage.through([rows.select(schema.names).cast(schema)]):
+                pass
+            self.have_kept(node.id, passage.passed)
 
     def have_kept(self, key: str, passed: Passed) -> None:
         """Let later readers of a node read files that were left of it."""
@@ -146,7 +160,7 @@ class Sharing:
         tasks = self._frames.of_files(kept.passed, kept.schema, self._context.store)
         return tasks.select([0, *(1 + kept.positions.index(i) for i in read)])
 
-    def _apart(self, node: Node) -> tuple[int, ...] | None:
+    def apart(self, node: Node) -> tuple[int, ...] | None:
         """The columns by which the readers of a node tell its rows apart."""
         return node.told_apart(self._environment) if isinstance(node, Passing) else None
 

@@ -2,8 +2,8 @@
 
 Every stage of `rekindle.circuit.stages`, and the preparation of rows for a trace, is lowered once
 to the same small form: the attributes it reads, a predicate, and named output expressions. Where
-those expressions run is decided elsewhere: compiled into the driver (`segment.py`) or as part of a
-Spark job (`frames.py`). The result is the same because the expressions are.
+those expressions run is decided elsewhere: compiled into the driver (`compiled_stages.py`) or as
+part of a Spark job (`frames.py`). The result is the same because the expressions are.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, type_of
 from rekindle.catalyst.scalars import CatalystGenerator, CatalystScalar
 from rekindle.catalyst.types import data_type
 from rekindle.circuit.nodes import Indexing, Nulls
-from rekindle.circuit.operators.indexes import ByColumns, ByGroup, ByKeys, ByStamps
+from rekindle.circuit.operators.indexes import ByColumns, ByGroup, ByKeys, BySpread, ByStamps
 from rekindle.circuit.stages import Branch, Finish, Match, Project, Stage, Where
+from rekindle.columns import column_name
 from rekindle.errors import RekindleError
-from rekindle.spark.identity import Copied, Hashed, Identity, hashed_key, identity_of
+from rekindle.spark.identity import Copied, Hashed, Identity, Spread, hashed_key, identity_of
 from rekindle.traces.arrays import IDENTITY, KEY
+from rekindle.traces.spread import WITHIN
 
 MARKS = (KEY, *IDENTITY)
 Marks: TypeAlias = tuple[JavaObject, JavaObject, JavaObject]
@@ -122,6 +124,8 @@ class Lowering:
         match index:
             case ByColumns():
                 return (self._by_columns(index),)
+            case BySpread():
+                return (self._by_spread(index),)
             case ByKeys():
                 return (self._by_keys(index),)
             case ByStamps():
@@ -149,7 +153,7 @@ class Lowering:
     def _finish(self, stage: Finish) -> Rowwise:
         attributes = list(self.fresh(stage.keys))
         outputs = [
-            Output(f"c{i}", attribute, field.type)
+            Output(column_name(i), attribute, field.type)
             for i, (attribute, field) in enumerate(zip(attributes, stage.keys, strict=True))
         ]
         for measure in stage.measures:
@@ -158,7 +162,7 @@ class Lowering:
                 # The accumulator's own buffer is the result.
                 result = self.catalyst.attribute(measure.name, measure.type)
                 attributes.append(result)
-                outputs.append(Output(f"c{len(outputs)}", result, measure.type))
+                outputs.append(Output(column_name(len(outputs)), result, measure.type))
                 continue
             if not isinstance(finish, CatalystScalar):
                 raise RekindleError(f"Spark cannot finish the aggregate {measure.name}")
@@ -166,7 +170,7 @@ class Lowering:
             buffers = [self.catalyst.attribute(str(a.name()), type_of(a)) for a in finish.inputs]
             attributes.extend(buffers)
             expression = self._rebase(finish, buffers)
-            outputs.append(Output(f"c{len(outputs)}", expression, measure.type))
+            outputs.append(Output(column_name(len(outputs)), expression, measure.type))
         return Rowwise(tuple(attributes), None, tuple(outputs))
 
     def _by_columns(self, index: ByColumns) -> Rowwise:
@@ -193,6 +197,30 @@ class Lowering:
         place = hashed_key(columns, KEY_SEED) if key else rows[0]
         identity = identity_of(schema.types, place, *rows)
         return Rowwise(attributes, None, _same(attributes), marks, identity)
+
+    def _by_spread(self, index: BySpread) -> Rowwise:
+        """Rows by an index, and by their identity within it."""
+        schema, types = index.schema, [data_type(field.type) for field in index.schema]
+        attributes = self.fresh(schema)
+
+        def marks() -> Marks:
+            first, second = hashes(self.catalyst, attributes, types)
+            columns = [attributes[i] for i in index.columns]
+            indexed = key_hash(self.catalyst, columns, [types[i] for i in index.columns])
+            return self._spread(indexed, first), first, second
+
+        rows = _hashed(range(len(schema)))
+        key = hashed_key([Column(i, schema.fields[i].type) for i in index.columns], KEY_SEED)
+        spread_ = None if key is None else Spread(key, rows[0])
+        return Rowwise(
+            attributes, None, _same(attributes), marks, identity_of(schema.types, spread_, *rows)
+        )
+
+    def _spread(self, indexed: JavaObject, row: JavaObject) -> JavaObject:
+        """The upper bits of one hash with the lower ones of another."""
+        both, either = (self.catalyst.expression(f"Bitwise{word}") for word in ("And", "Or"))
+        within, beyond = (self.catalyst.literal(f"{mask}L") for mask in (WITHIN, ~WITHIN))
+        return either(both(indexed, beyond), both(row, within))
 
     def _by_keys(self, index: ByKeys) -> Rowwise:
         keys, schema = index.keys, index.schema
@@ -249,7 +277,7 @@ class Lowering:
         attributes = self._attributes(scalars, schema)
         columns = [
             Output(
-                f"c{i}" if i < keys else f"x{i - keys}",
+                column_name(i) if i < keys else f"x{i - keys}",
                 self._expression(scalar, attributes),
                 scalar.type,
             )
@@ -274,7 +302,7 @@ class Lowering:
         )
 
     def fresh(self, schema: Schema) -> tuple[JavaObject, ...]:
-        return self.catalyst.attributes([(f"c{i}", f.type) for i, f in enumerate(schema)])
+        return self.catalyst.attributes([(column_name(i), f.type) for i, f in enumerate(schema)])
 
     def _attributes(
         self, scalars: Iterable[Scalar | CatalystGenerator | CatalystEvaluation], schema: Schema
@@ -292,7 +320,7 @@ class Lowering:
         self, scalars: Sequence[Scalar], attributes: tuple[JavaObject, ...]
     ) -> tuple[Output, ...]:
         return tuple(
-            Output(f"c{i}", self._expression(scalar, attributes), scalar.type)
+            Output(column_name(i), self._expression(scalar, attributes), scalar.type)
             for i, scalar in enumerate(scalars)
         )
 
@@ -350,7 +378,8 @@ def _hashed(positions: Iterable[int]) -> tuple[Hashed, Hashed]:
 
 def _same(attributes: Sequence[JavaObject]) -> tuple[Output, ...]:
     return tuple(
-        Output(f"c{i}", attribute, type_of(attribute)) for i, attribute in enumerate(attributes)
+        Output(column_name(i), attribute, type_of(attribute))
+        for i, attribute in enumerate(attributes)
     )
 
 

@@ -43,6 +43,10 @@ class NodeStep:
     """Why the node was filled anew, if it was."""
     visits: int = 1
     """How often it ran: once, or at each iteration of its recursion that reached it."""
+    heavy_keys: int = 0
+    """How many keys had so many rows that these were divided between tasks."""
+    threshold: int = 0
+    """Of how many pairs a key was heavy, if one was."""
 
     def after(self, earlier: NodeStep | None) -> NodeStep:
         """Both visits of one step, as one."""

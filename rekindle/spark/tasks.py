@@ -21,9 +21,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from rekindle.spark.passage import Passage, Passed, Readers
+from rekindle.traces.arrays import KEY, Int64s, integers
 from rekindle.traces.chunks import sorted_chunks
 from rekindle.traces.layout import TraceLayout
 from rekindle.traces.partition import KeyRange, key_ranges
@@ -37,8 +39,17 @@ PartitionKernel = Callable[[KeyRange], Iterator[pa.Table]]
 Examination = Callable[[Iterator[pa.Table]], Iterator[pa.Table]]
 """Passes on the arranged tables of a run in their order; raises if one must not be written."""
 
-REPORTS = pa.schema([("run", pa.string()), ("part", pa.int32()), ("passed", pa.string())])
-"""What a task that writes files gives: a run, or what passed of a part, each as text."""
+REPORTS = pa.schema(
+    [
+        ("run", pa.string()),
+        ("keys", pa.list_(pa.int64())),
+        ("part", pa.int32()),
+        ("passed", pa.string()),
+    ]
+)
+"""What a task that writes files gives: a run and some of its keys, or what passed of a part."""
+SAMPLED = 1_000
+"""One of so many keys says where the rows of a run are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +95,35 @@ class Reports:
     """What the tasks of a job gave back: runs, and what passed of each part that was read."""
 
     runs: tuple[Run, ...]
+    sample: Int64s
+    """Keys of the runs, of equally many rows each."""
     passed: tuple[Passed, ...]
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[str | None, int | None, str | None]], parts: int) -> Reports:
+    def of(
+        cls,
+        rows: Iterable[tuple[str | None, Sequence[int] | None, int | None, str | None]],
+        parts: int,
+    ) -> Reports:
         """The reports that so many rows of `REPORTS` are."""
-        runs, passed = [], [Passed()] * parts
-        for run, part, text in rows:
+        runs, sample, passed = list[Run](), list[int](), [Passed()] * parts
+        for run, keys, part, text in rows:
             if run is not None:
                 runs.append(Run.from_json(json.loads(run)))
+                sample += keys or ()
             if part is not None and text is not None:
                 passed[part] += Passed.from_json(json.loads(text))
-        return cls(tuple(runs), tuple(passed))
+        return cls(tuple(runs), np.array(sample, dtype=np.int64), tuple(passed))
 
 
 def over_ranges(kernel: PartitionKernel, schema: pa.Schema, partitions: int) -> Tasks:
     """A task for each range of the key-hash space."""
-    ranges = key_ranges(partitions)
-    return Tasks(lambda number: kernel(ranges[number]), schema, partitions)
+    return over(key_ranges(partitions), kernel, schema)
+
+
+def over(ranges: Sequence[KeyRange], kernel: PartitionKernel, schema: pa.Schema) -> Tasks:
+    """A task for each of some ranges of keys."""
+    return Tasks(lambda number: kernel(ranges[number]), schema, len(ranges))
 
 
 def sorting(parts: Sequence[Tasks], layout: TraceLayout, store: Store, prefix: str) -> Tasks:
@@ -144,7 +166,8 @@ def sorted_runs(
     """The rows of a task as sorted runs of a bounded size, written and reported."""
     names = numbered(f"{prefix}-sorted")
     for chunk in sorted_chunks(tables, layout):
-        yield _written(store.write_run(chunk, names, Durability.DEFERRED))
+        keys = integers(chunk.column(KEY))[SAMPLED // 2 :: SAMPLED]
+        yield _written(store.write_run(chunk, names, Durability.DEFERRED), keys.tolist())
 
 
 def merging(
@@ -152,10 +175,10 @@ def merging(
     layout: TraceLayout,
     store: Store,
     prefix: str,
-    partitions: int,
+    ranges: Sequence[KeyRange],
     examine: Examination,
 ) -> Tasks:
-    """Tasks that write the sum of runs as one run, and report its pieces."""
+    """Tasks that write the sum of runs as one run, a range of keys each, and report its pieces."""
     whole = Trace(layout, tuple(runs))
 
     def kernel(key_range: KeyRange) -> Iterator[pa.Table]:
@@ -164,16 +187,16 @@ def merging(
             yield _written(store.write_run(table, names))
         store.release(path for run in runs for path in run.paths)
 
-    return over_ranges(kernel, REPORTS, partitions)
+    return over(ranges, kernel, REPORTS)
 
 
-def _written(run: Run) -> pa.Table:
-    return pa.table([[json.dumps(run.to_json())], [None], [None]], schema=REPORTS)
+def _written(run: Run, keys: Sequence[int] = ()) -> pa.Table:
+    return pa.table([[json.dumps(run.to_json())], [keys], [None], [None]], schema=REPORTS)
 
 
 def reported(passed: Passed, part: int = 0) -> pa.Table:
     """What passed of a part, as a report."""
-    return pa.table([[None], [part], [json.dumps(passed.to_json())]], schema=REPORTS)
+    return pa.table([[None], [None], [part], [json.dumps(passed.to_json())]], schema=REPORTS)
 
 
 def numbered(prefix: str) -> Callable[[], str]:

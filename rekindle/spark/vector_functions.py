@@ -82,6 +82,44 @@ def are_same(*parts: Any) -> Any:
     return reduce(pc.and_, found)
 
 
+def row_of(type_: pa.StructType, *values: Any) -> Any:
+    """Rows of some values; what is the same in all rows is repeated."""
+    rows = next((len(value) for value in values if not isinstance(value, pa.Scalar)), None)
+    if rows is None:
+        raise pa.ArrowInvalid("a constant row is Spark's to make")
+    arrays = []
+    for value, field in zip(values, type_, strict=True):
+        array = pa.repeat(value, rows) if isinstance(value, pa.Scalar) else single_chunk(value)
+        arrays.append(array if array.type == field.type else array.cast(field.type))
+    return pa.StructArray.from_arrays(arrays, fields=list(type_))
+
+
+def field_of(position: int, rows: Any) -> Any:
+    """A field of rows: NULL where the row is."""
+    return pc.struct_field(rows, [position])
+
+
+def same_rows(left: Any, right: Any) -> Any:
+    """`<=>` of rows: NULLs are equal to each other, also inside."""
+    if not pa.types.is_struct(left.type):
+        return _null_safe(pc.equal, left, right)
+    places = range(left.type.num_fields)
+    pairs = [same_rows(field_of(i, left), field_of(i, right)) for i in places]
+    return reduce(pc.and_, pairs, pc.equal(pc.is_null(left), pc.is_null(right)))
+
+
+def equal_rows(left: Any, right: Any) -> Any:
+    """`=` of rows: NULL where one of them is, while NULLs inside are equal to each other."""
+    missing = pc.or_(pc.is_null(left), pc.is_null(right))
+    return pc.if_else(missing, pa.scalar(None, pa.bool_()), same_rows(left, right))
+
+
+OF_ROWS: dict[str, Callable[[Any, Any], Any]] = {
+    "EqualTo": equal_rows,
+    "EqualNullSafe": same_rows,
+}
+
+
 def chosen(*parts: Any) -> Any:
     """`CASE`: conditions and values by turns, and the value where no condition holds."""
     *branches, result = parts

@@ -1,7 +1,8 @@
 """Catalyst expressions of many shapes as functions on Arrow columns.
 
-Columns, comparisons, logic, arithmetic that is exact or rounds as the JVM does, `CASE`, `IN` and
-plain tests of texts mean the same in Arrow as in Spark, NULLs included. A call costs microseconds
+Columns, rows of them and their fields, comparisons, logic, arithmetic that is exact or rounds as
+the JVM does, `CASE`, `IN` and plain tests of texts mean the same in Arrow as in Spark, NULLs
+included. A call costs microseconds
 where the way to the JVM costs milliseconds, and Spark tasks that read Arrow files need no JVM for
 them at all. An expression of any other shape is Spark's alone, and so is one that fails: where
 Arrow reports an overflow, the stage is run again by Spark, which raises its own error.
@@ -18,6 +19,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
 from rekindle.catalyst.jvm import (
     JavaObject,
@@ -28,7 +30,7 @@ from rekindle.catalyst.jvm import (
     type_of,
     type_text,
 )
-from rekindle.catalyst.types import arrow_type, data_type
+from rekindle.catalyst.types import arrow_type, data_type, schema_of
 from rekindle.spark import vector_functions as functions
 
 Columns: TypeAlias = Sequence[Any]
@@ -63,6 +65,24 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 def is_compared(type_: str) -> bool:
     """Whether Arrow compares values of a type as Spark does, equal ones being the same bytes."""
     return type_ in _PLAIN or _decimal(type_) is not None
+
+
+def has_equal_bytes(type_: str) -> bool:
+    """The same, also of structs of such types."""
+    fields = _fields(type_)
+    return all(map(has_equal_bytes, fields)) if fields else is_compared(type_)
+
+
+def _is_carried(type_: str) -> bool:
+    """Is a type one whose values Arrow holds as Spark's columns come, also within structs?"""
+    fields = _fields(type_)
+    return all(map(_is_carried, fields)) if fields else type_ in FLOATS or is_compared(type_)
+
+
+def _fields(type_: str) -> list[str]:
+    """The types of the fields of a struct; none of any other type."""
+    struct = data_type(type_) if type_.lower().startswith("struct<") else None
+    return list(schema_of(struct).types) if isinstance(struct, StructType) else []
 
 
 _DEEPEST = 40
@@ -127,6 +147,13 @@ class Vectors:
                 return self._average(expression)
             case "Greatest":
                 return self._together(pc.max_element_wise, expression, WHOLE)
+            case "CreateNamedStruct":
+                return self._row(expression)
+            case "GetStructField":
+                if not _is_carried(type_of(expression)):
+                    return None
+                field = partial(functions.field_of, int(expression.ordinal()))
+                return self._applied(field, expression.child())
             case "Coalesce":
                 return self._together(pc.coalesce, expression, (*WHOLE, *FLOATS))
             case "CaseWhen":
@@ -171,6 +198,8 @@ class Vectors:
         if all(simple_name(e) == _ROW for e in (expression.left(), expression.right())):
             return self._same_rows(expression) if name == "EqualTo" else None
         type_ = _common(expression)
+        if _fields(type_) and has_equal_bytes(type_) and name in functions.OF_ROWS:
+            return self._applied(functions.OF_ROWS[name], expression.left(), expression.right())
         if type_ not in FLOATS and not is_compared(type_):
             return None
         function = functions.compared(name, floats=type_ in FLOATS)
@@ -184,6 +213,13 @@ class Vectors:
         if not all(one == other and is_compared(one) for one, other in types):
             return None
         return self._applied(functions.are_same, *(field for pair in pairs for field in pair))
+
+    def _row(self, expression: JavaObject) -> Vector | None:
+        values = items(expression.valExprs())
+        if not all(_is_carried(type_of(value)) for value in values):
+            return None
+        type_ = arrow_type(data_type(type_of(expression)))
+        return self._applied(partial(functions.row_of, type_), *values)
 
     def _divided(self, expression: JavaObject) -> Vector | None:
         checked, operands = expression.failOnError(), (expression.left(), expression.right())

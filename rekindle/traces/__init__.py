@@ -10,7 +10,7 @@ from rekindle.traces.exact_double import ExactDouble
 from rekindle.traces.layout import TraceLayout, weighted_layout
 from rekindle.traces.partition import ALL_KEYS, KeyRange, key_ranges, partition_of
 from rekindle.traces.reader import Found, TraceReader
-from rekindle.traces.run_view import Match
+from rekindle.traces.run_view import MatchedRows
 from rekindle.traces.segment import Run, Segment, run_of
 from rekindle.traces.store import Durability, Store
 from rekindle.traces.trace import Advance, Merge, Trace, advance, fuel_for
@@ -23,7 +23,7 @@ __all__ = [
     "ExactDouble",
     "Found",
     "KeyRange",
-    "Match",
+    "MatchedRows",
     "Merge",
     "Run",
     "Segment",

@@ -41,6 +41,7 @@ def delta_to_json(before: Trace, after: Trace) -> dict[str, Any]:
             }
             for merge in after.merges
         ],
+        **({"partial": True} if after.partial else {}),
     }
 
 
@@ -67,6 +68,7 @@ def delta_from_json(before: Trace, data: Mapping[str, Any]) -> Trace:
             )
             for merge in data["merges"]
         ),
+        data.get("partial", False),
     )
 
 

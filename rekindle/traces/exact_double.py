@@ -57,8 +57,8 @@ class Terms(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ExactDouble:
-    """The ring of exact sums of doubles, one list<int64> column."""
+class SparseIntegers:
+    """What all groups of sparse integers have in common, whatever their places mean."""
 
     name: str
 
@@ -82,6 +82,11 @@ class ExactDouble:
     def negate(self, columns: Columns) -> Columns:
         terms = entries(columns[0])
         return (collect(len(columns[0]), [terms._replace(digit=-terms.digit)]),)
+
+
+@dataclass(frozen=True, slots=True)
+class ExactDouble(SparseIntegers):
+    """The ring of exact sums of doubles, one list<int64> column."""
 
     def lift(self, x: Doubles, weights: Int64s) -> Columns:
         """Each x times its weight."""

@@ -22,8 +22,15 @@ from rekindle.algebra.real_products import TIMES, Kind
 from rekindle.traces.arrays import Booleans, Doubles, Int64s, ranges, single_chunk
 from rekindle.traces.exact_double import FIRST as FIRST_OF_DOUBLES
 from rekindle.traces.exact_double import LOWEST as LOWEST_OF_DOUBLES
-from rekindle.traces.exact_double import ExactDouble, Terms, collect, decomposed, entries, nearest
-from rekindle.traces.values import Columns, check_weights
+from rekindle.traces.exact_double import (
+    SparseIntegers,
+    Terms,
+    collect,
+    decomposed,
+    entries,
+    nearest,
+)
+from rekindle.traces.values import check_weights
 
 _MASK = 2**BITS - 1
 _UNIT = FIRST - LOWEST // BITS
@@ -37,26 +44,8 @@ Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class ExactProduct:
+class ExactProduct(SparseIntegers):
     """The ring of exact sums of products, one list<int64> column."""
-
-    name: str
-
-    @property
-    def fields(self) -> tuple[pa.Field, ...]:
-        return ExactDouble(self.name).fields
-
-    def zeros(self, rows: int) -> Columns:
-        return ExactDouble(self.name).zeros(rows)
-
-    def reduce(self, columns: Columns, starts: Int64s) -> Columns:
-        return ExactDouble(self.name).reduce(columns, starts)
-
-    def is_zero(self, columns: Columns) -> Booleans:
-        return ExactDouble(self.name).is_zero(columns)
-
-    def negate(self, columns: Columns) -> Columns:
-        return ExactDouble(self.name).negate(columns)
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "exact_product", "name": self.name}

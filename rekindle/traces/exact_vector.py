@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from rekindle.traces.arrays import Booleans, Doubles, Int64s
+from rekindle.traces.arrays import Doubles, Int64s
 from rekindle.traces.exact_double import (
     PLACES,
-    ExactDouble,
     Matrix,
+    SparseIntegers,
     Terms,
     collect,
     entries,
@@ -28,27 +27,10 @@ from rekindle.traces.values import Columns
 
 
 @dataclass(frozen=True, slots=True)
-class ExactVector:
+class ExactVector(SparseIntegers):
     """The ring of vectors of exact sums, one list<int64> column."""
 
-    name: str
     width: int
-
-    @property
-    def fields(self) -> tuple[pa.Field, ...]:
-        return ExactDouble(self.name).fields
-
-    def zeros(self, rows: int) -> Columns:
-        return ExactDouble(self.name).zeros(rows)
-
-    def reduce(self, columns: Columns, starts: Int64s) -> Columns:
-        return ExactDouble(self.name).reduce(columns, starts)
-
-    def is_zero(self, columns: Columns) -> Booleans:
-        return ExactDouble(self.name).is_zero(columns)
-
-    def negate(self, columns: Columns) -> Columns:
-        return ExactDouble(self.name).negate(columns)
 
     def lift(self, x: Matrix, weights: Int64s) -> Columns:
         """Each row of a matrix times its weight."""

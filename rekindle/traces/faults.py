@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from traceback import walk_tb
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from rekindle.errors import StorageError
+from rekindle.errors import ExecutionError, StorageError
 from rekindle.redaction import without_secrets
 
 _C = TypeVar("_C", bound=type[Any])
@@ -157,12 +158,24 @@ def named(place: str) -> Iterator[None]:
     except OSError as error:
         if _is_ours(error):
             raise
+        if _is_of_java(error):
+            raise ExecutionError(
+                "the JVM of Spark has ended",
+                detail=str(error),
+                hint="start the process again; the database is at its last epoch",
+            ) from error
         raise storage_error(error, place) from _showable(error)
 
 
 def _is_ours(error: OSError) -> bool:
     """Has the error a name of this package, which somebody may wait for?"""
     return type(error).__module__.startswith("rekindle.")
+
+
+def _is_of_java(error: OSError) -> bool:
+    """Was it the connection to the JVM that failed, and no store?"""
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    return any(frame.f_globals.get("__name__", "").startswith("py4j.") for frame in frames)
 
 
 def named_by_path(function: _F) -> _F:

@@ -12,29 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rekindle.traces.arrays import Booleans, Int64s, integers
-from rekindle.traces.values import Columns
+from rekindle.traces.arrays import Int64s, integers
+from rekindle.traces.values import Columns, Words
 
 
 @dataclass(frozen=True, slots=True)
-class Parities:
+class Parities(Words):
     """One int64 column, added by exclusive or."""
-
-    name: str
-
-    @property
-    def fields(self) -> tuple[pa.Field, ...]:
-        return (pa.field(self.name, pa.int64()),)
-
-    def zeros(self, rows: int) -> Columns:
-        return (pa.array(np.zeros(rows, dtype=np.int64)),)
 
     def reduce(self, columns: Columns, starts: Int64s) -> Columns:
         return (pa.array(np.bitwise_xor.reduceat(integers(columns[0]), starts)),)
-
-    def is_zero(self, columns: Columns) -> Booleans:
-        mask: Booleans = integers(columns[0]) == 0
-        return mask
 
     def negate(self, columns: Columns) -> Columns:
         return (columns[0],)

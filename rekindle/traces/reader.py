@@ -7,7 +7,7 @@ row's total value use `lookup`; `probe` and `scan` give arranged tables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 from rekindle.traces.arrays import (
     IDENTITY,
     KEY,
+    Booleans,
     Int64s,
     identity_columns,
     integers,
@@ -37,18 +38,25 @@ from rekindle.traces.partition import ALL_KEYS, KeyRange
 from rekindle.traces.run_view import (
     Beyond,
     Held,
-    Match,
+    MatchedRows,
     Reached,
     RunView,
     all_slices,
     cut,
+    keys_of,
     matched,
+    rows_of,
 )
 from rekindle.traces.store import Store
 from rekindle.traces.threads import MANY_ROWS, each
 from rekindle.traces.trace import Trace
 
 SCAN_ROWS = 1_000_000
+MOST = 4
+"""A run with so many times the rows of all others has most of them."""
+NO_BITS = np.int64(0)
+SET_APART = 10_000
+"""Fewer rows are put together at once, in their order."""
 
 
 class Found(NamedTuple):
@@ -94,12 +102,12 @@ class TraceReader:
         views = [RunView.of_table(table, self.key_range) for table in tables]
         return TraceReader(self.layout, [*self._views, *views], self.key_range)
 
-    def matches(self, keys: Int64s) -> Iterator[Match]:
+    def matches(self, keys: Int64s) -> Iterator[MatchedRows]:
         """The stored rows of the sorted, distinct keys, run by run, not consolidated."""
         for view in self._views:
             yield from view.matches(keys)
 
-    def leading(self, keys: Int64s, limit: int) -> Iterator[tuple[Match, Int64s]]:
+    def leading(self, keys: Int64s, limit: int) -> Iterator[tuple[MatchedRows, Int64s]]:
         """The first stored rows of each key in each run, and which keys have more of them there."""
         for view in self._views:
             yield from view.leading(keys, limit)
@@ -120,6 +128,33 @@ class TraceReader:
         for view in self._views:
             found += view.sizes(keys)
         return found
+
+    def repeated(self, least: int, within: np.int64 = NO_BITS) -> Int64s:
+        """Keys of which there are many rows: all that have at least so many, and maybe others.
+
+        Keys that differ in the bits `within` only are one, and given without these bits.
+        """
+        stride = max(1, least // (2 * max(1, len(self._views))))
+        found = [keys for view in self._views for keys in view.repeated(stride, within)]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+
+    def between_keys(self, low: Int64s, high: Int64s) -> Int64s:
+        """How many rows are stored with keys from `low` to `high`, for each pair of them."""
+        found = np.zeros(len(low), dtype=np.int64)
+        for view in self._views:
+            found += view.between_keys(low, high)
+        return found
+
+    def share(self, number: int, of: int) -> TraceReader:
+        """One of so many parts of the rows, all of about the same size.
+
+        Rows that add up may be in different parts: it is for whoever is linear in them.
+        """
+        tables = []
+        for piece in all_slices(self._views, *self.key_range):
+            start, end = (len(piece) * i // of for i in (number, number + 1))
+            tables += [piece.slice(start, end - start)] if start < end else []
+        return TraceReader.of_tables(self.layout, tables, self.key_range)
 
     def weights(self, keys: Int64s) -> Int64s:
         """How many rows there are of each sorted key: the sum of their weights, in all runs."""
@@ -157,6 +192,13 @@ class TraceReader:
         found = each(rows, places, together=len(keys) >= MANY_ROWS and len(places) > 1)
         table = self._gather([piece for piece in found if piece is not None])
         return table, np.searchsorted(keys, identity_columns(table)[0])
+
+    def spanning(self, low: Int64s, high: Int64s) -> Any:
+        """The arranged rows whose keys are in some spans, ascending, from `low` to `high`."""
+        found = [
+            rows_at(table, row) for view in self._views for table, row in view.spans(low, high)
+        ]
+        return self._gather(found)
 
     def lookup(self, identity: Identity) -> Found:
         """The total values of rows given by sorted, distinct identities."""
@@ -196,6 +238,50 @@ class TraceReader:
             if len(table):
                 yield table
             low = bound
+
+    def contents(self, rows: int = SCAN_ROWS) -> Iterator[Any]:
+        """Tables of about `rows` rows or fewer that together are the sum, without identities.
+
+        Many come in no order. Most rows of a trace are in one run, and few of these meet rows of
+        another: only those are put together, all others are given as they are stored.
+        """
+        names = [n for n in self.layout.schema.names if n not in (KEY, *IDENTITY)]
+        runs = [list(view.slices(*self.key_range)) for view in self._views]
+        runs.sort(key=lambda pieces: sum(map(len, pieces)))
+        *others, most = runs or [[]]
+        few = [piece for pieces in others for piece in pieces]
+        rows_most, rows_few = sum(map(len, most)), sum(map(len, few))
+        if rows_most < SET_APART or rows_few * MOST > rows_most:
+            for table in self.scan(rows):
+                yield table.select(names)
+            return
+        keys = np.unique(np.concatenate([np.zeros(0, np.int64), *map(keys_of, few)]))
+        met = [*map(unpacked, few)]
+        for piece in most:
+            row, _ = rows_of(keys_of(piece), keys)
+            alone = np.ones(len(piece), dtype=bool)
+            alone[row] = False
+            if len(row):
+                met.append(rows_at(piece, row))
+            for start in range(0, len(piece), rows):
+                some, kept = piece.slice(start, rows).select(names), alone[start : start + rows]
+                yield unpacked(some if kept.all() else some.filter(pa.array(kept)))
+        if met:
+            yield self._gather(met).select(names)
+
+    def chosen(self, names: Sequence[str], wanted: Callable[[Any], Booleans]) -> Any:
+        """The arranged rows that are `wanted` by some of their columns.
+
+        These columns are read of all rows, the others of those that are chosen.
+        """
+        pieces = []
+        for piece in all_slices(self._views, *self.key_range):
+            for start in range(0, len(piece), SCAN_ROWS):
+                some = piece.slice(start, SCAN_ROWS)
+                rows = np.flatnonzero(wanted(unpacked(some.select(list(names)))))
+                if len(rows):
+                    pieces.append(rows_at(some, rows))
+        return self._gather(pieces)
 
     def of_columns(self, names: Collection[str]) -> TraceReader:
         """The same rows with some of their payload: what is added up has no other columns."""

@@ -25,7 +25,7 @@ from rekindle.traces.store import Store
 _SAMPLES = 1024
 
 
-class Match(NamedTuple):
+class MatchedRows(NamedTuple):
     """Rows of one segment: `table` row `row[i]` has the key that was asked for at `probe[i]`."""
 
     table: Any
@@ -118,14 +118,14 @@ class RunView:
 
         return RunView(tuple(map(narrow, self.parts)), self.key_range)
 
-    def matches(self, keys: Int64s) -> Iterator[Match]:
+    def matches(self, keys: Int64s) -> Iterator[MatchedRows]:
         """All rows with one of the sorted, distinct keys; one match per segment that has any."""
         for reached in self.reached(keys):
             match = matched(keys, reached)
             if match is not None:
                 yield match
 
-    def leading(self, keys: Int64s, limit: int) -> Iterator[tuple[Match, Int64s]]:
+    def leading(self, keys: Int64s, limit: int) -> Iterator[tuple[MatchedRows, Int64s]]:
         """At most `limit` first rows of each sorted, distinct key, and the keys that have more.
 
         The rows of one key are in one segment, so a key has one beginning in a run.
@@ -138,7 +138,7 @@ class RunView:
                 row = ranges(left, taken)
                 probe = np.repeat(np.arange(len(taken)), taken)
                 more = np.flatnonzero(counts > limit)
-                yield Match(opened.table, row, probe + start), more + start
+                yield MatchedRows(opened.table, row, probe + start), more + start
 
     def preceding(self, keys: Int64s, orders: Int64s, limit: int) -> Iterator[Beyond]:
         """At most `limit` rows of each key right before an order, in an ordered run."""
@@ -161,6 +161,25 @@ class RunView:
         found = np.zeros(len(keys), dtype=np.int64)
         for held in self.held(keys):
             found[held.asked] = held.end - held.begin
+        return found
+
+    def repeated(self, stride: int, within: np.int64) -> Iterator[Int64s]:
+        """Keys that two of every `stride` rows have one after the other, segment by segment.
+
+        Of every row it is all keys. The bits `within` of keys are looked over.
+        """
+        low, high = self.key_range
+        for part in self.parts:
+            keys = part.open().keys
+            sample = keys[position(keys, low) : position(keys, high) : stride] & ~within
+            yield np.unique(sample if stride == 1 else sample[1:][sample[1:] == sample[:-1]])
+
+    def between_keys(self, low: Int64s, high: Int64s) -> Int64s:
+        """How many rows there are from each key to another."""
+        found = np.zeros(len(low), dtype=np.int64)
+        for part in self.parts:
+            keys = part.open().keys
+            found += keys.searchsorted(high, "right") - keys.searchsorted(low, "left")
         return found
 
     def weights(self, keys: Int64s) -> Int64s:
@@ -197,6 +216,21 @@ class RunView:
                 fetch(opened.table, end - start, (KEY,))
                 yield opened, start, end
 
+    def spans(self, low: Int64s, high: Int64s) -> Iterator[tuple[Any, Int64s]]:
+        """The rows with keys in some spans that ascend and do not meet, segment by segment."""
+        first, last = self.key_range[0], self.key_range[1] - 1
+        for part in self.parts:
+            start = position(high, max(first, part.low))
+            end = position(low, min(last, part.high) + 1)
+            if start < end:
+                opened = part.open()
+                fetch(opened.table, end - start, (KEY,))
+                left = opened.keys.searchsorted(np.maximum(low[start:end], first), "left")
+                right = opened.keys.searchsorted(np.minimum(high[start:end], last), "right")
+                row = ranges(left, right - left)
+                if len(row):
+                    yield opened.table, row
+
     def slices(self, low: int, high: int) -> Iterator[Any]:
         """The rows with keys in [low, high) and in the view's range, without a copy."""
         low, high = max(low, self.key_range[0]), min(high, self.key_range[1])
@@ -217,11 +251,11 @@ class RunView:
                 return
 
 
-def matched(keys: Int64s, reached: Reached) -> Match | None:
+def matched(keys: Int64s, reached: Reached) -> MatchedRows | None:
     """The rows of a segment with one of the sorted, distinct keys, if it has any."""
     opened, start, end = reached
-    row, probe = _find(opened.keys, keys[start:end])
-    return Match(opened.table, row, probe + start) if len(row) else None
+    row, probe = rows_of(opened.keys, keys[start:end])
+    return MatchedRows(opened.table, row, probe + start) if len(row) else None
 
 
 def cut(views: Sequence[RunView], low: int, high: int, rows: int) -> int:
@@ -264,7 +298,12 @@ def _beyond(
     return Beyond(probe, order[row], weight[row], everywhere, reached)
 
 
-def _find(stored: Int64s, keys: Int64s) -> tuple[Int64s, Int64s]:
+def keys_of(table: Any) -> Int64s:
+    """The keys of arranged rows."""
+    return OpenSegment.of_table(table).keys
+
+
+def rows_of(stored: Int64s, keys: Int64s) -> tuple[Int64s, Int64s]:
     """Positions in `stored` of every key, and for each which key it was; both ascending."""
     if len(stored) < len(keys):
         place = np.minimum(np.searchsorted(keys, stored), len(keys) - 1)

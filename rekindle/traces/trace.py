@@ -34,6 +34,7 @@ from rekindle.traces.packed import unpacked
 from rekindle.traces.partition import KEY_HIGH, KEY_LOW
 from rekindle.traces.run_view import RunView, all_slices, cut
 from rekindle.traces.segment import Run, Segment
+from rekindle.traces.sieve import Sieve
 from rekindle.traces.store import Durability, Store
 
 RATIO = 4
@@ -94,6 +95,8 @@ class Trace:
     layout: TraceLayout
     runs: tuple[Run, ...] = ()
     merges: tuple[Merge, ...] = ()
+    partial: bool = False
+    """Have rows been removed that nobody can look at any more? Then it is not the whole sum."""
 
     @property
     def readable_runs(self) -> tuple[Run, ...]:
@@ -121,6 +124,7 @@ class Trace:
             "layout": self.layout.to_json(),
             "runs": [run.to_json() for run in self.runs],
             "merges": [merge.to_json() for merge in self.merges],
+            **({"partial": True} if self.partial else {}),
         }
 
     @classmethod
@@ -129,6 +133,7 @@ class Trace:
             layout=TraceLayout.from_json(data["layout"]),
             runs=tuple(Run.from_json(run) for run in data["runs"]),
             merges=tuple(Merge.from_json(merge) for merge in data["merges"]),
+            partial=data.get("partial", False),
         )
 
 
@@ -164,11 +169,13 @@ def advance(
     store: Store,
     name: Callable[[], str],
     durability: Durability = Durability.IMMEDIATE,
+    sieve: Sieve | None = None,
 ) -> Advance:
     """The trace plus `run`, with each merge moved on by about `fuel` rows and its credit.
 
     `name` gives a fresh path for every file written. The meaning of the result is the sum of the
-    trace and the run, whatever the fuel.
+    trace and the run, whatever the fuel; without rows, as merges come to them, that a sieve says
+    nobody looks at any more.
     """
     before = {segment.path for segment in trace.segments}
     runs = trace.runs
@@ -186,19 +193,21 @@ def advance(
     if not started and not trace.merges and _is_replaced(runs):
         idle, started = (), [Merge(runs)]
     waiting, unfinished = [*started, *reversed(trace.merges)], []
+    partial = trace.partial
     while waiting:
         merge = waiting.pop()
         remaining = merge.rows - merge.done
         merge = replace(merge, credit=min(merge.credit + fuel, remaining))
         if fuel > 0 and merge.credit >= min(merge.piece, remaining):
-            merge = _continue(merge, trace.layout, store, fresh_name, durability)
+            merge, removed = _continue(merge, trace.layout, store, fresh_name, durability, sieve)
+            partial = partial or removed
         if merge.next_key < KEY_HIGH:
             unfinished.append(merge)
         else:
             merged = (Run(merge.output),) if merge.output else ()
             idle, started = _start_merges((*merged, *idle))
             waiting += started
-    result = Trace(trace.layout, idle, tuple(unfinished))
+    result = Trace(trace.layout, idle, tuple(unfinished), partial)
     after = {segment.path for segment in result.segments}
     return Advance(
         result, tuple(sorted(written & after)), tuple(sorted((before | written) - after))
@@ -229,15 +238,19 @@ def _continue(
     store: Store,
     name: Callable[[], str],
     durability: Durability,
-) -> Merge:
-    """The merge after its credit was spent on the next key range."""
+    sieve: Sieve | None,
+) -> tuple[Merge, bool]:
+    """The merge after its credit was spent on the next key range; were rows of it removed?"""
     views = [RunView.of_run(run, store, layout=layout) for run in merge.inputs]
     last = merge.credit >= merge.rows - merge.done
     bound = KEY_HIGH if last else cut(views, merge.next_key, KEY_HIGH, merge.credit)
     pieces = all_slices(views, merge.next_key, bound)
     read = sum(len(piece) for piece in pieces)
-    output = merge.output
+    output, removed = merge.output, False
     if pieces:
         summed = consolidate(pa.concat_tables(map(unpacked, pieces)), layout)
-        output += store.write_run(summed, name, durability).segments
-    return Merge(merge.inputs, output, bound, merge.done + read, max(0, merge.credit - read))
+        left = summed if sieve is None else sieve.left(summed)
+        removed = len(left) < len(summed)
+        output += store.write_run(left, name, durability).segments
+    credit = max(0, merge.credit - read)
+    return Merge(merge.inputs, output, bound, merge.done + read, credit), removed

@@ -65,10 +65,10 @@ def check_weights(weights: Int64s) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
-    """The integers: one int64 column."""
+class Words:
+    """What all groups of one int64 column have in common; nothing is the word 0."""
 
-    name: str = WEIGHT
+    name: str
 
     @property
     def fields(self) -> tuple[pa.Field, ...]:
@@ -77,12 +77,19 @@ class Weight:
     def zeros(self, rows: int) -> Columns:
         return (pa.array(np.zeros(rows, dtype=np.int64)),)
 
-    def reduce(self, columns: Columns, starts: Int64s) -> Columns:
-        return (pa.array(np.add.reduceat(integers(columns[0]), starts)),)
-
     def is_zero(self, columns: Columns) -> Booleans:
         mask: Booleans = integers(columns[0]) == 0
         return mask
+
+
+@dataclass(frozen=True, slots=True)
+class Weight(Words):
+    """The integers: one int64 column."""
+
+    name: str = WEIGHT
+
+    def reduce(self, columns: Columns, starts: Int64s) -> Columns:
+        return (pa.array(np.add.reduceat(integers(columns[0]), starts)),)
 
     def negate(self, columns: Columns) -> Columns:
         return (pa.array(-integers(columns[0])),)

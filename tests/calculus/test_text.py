@@ -266,7 +266,7 @@ def test_an_error_says_where_and_what(text: str, message: str) -> None:
         Quantiles(1, 2, 3, (0.0, 0.25, 1e-09)),
     ],
 )
-def test_the_extent_of_a_group_parses_back(reach: Reach | None) -> None:
+def test_the_reach_of_a_group_parses_back(reach: Reach | None) -> None:
     body = Measures(Schema.of(x="int"), (Measure("n", AggregateFunction.COUNT, (), "bigint"),))
     term = PerGroup(T1, (0,), body, reach)
     assert parse(to_text(term)) == term

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, Part, Refresh, parts
 from rekindle.circuit.nodes import HalfJoin
-from rekindle.runtime.stepping import fan_outs
+from rekindle.runtime.transactions.stepping import fan_outs
 from rekindle.spark.step import NodeStep, Placement
 from tests.circuit.circuits import LARGE_ORDERS, ORDER_LINES, add_view, shop
 

@@ -14,17 +14,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from rekindle.calculus.scalars import Column
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, parts
 from rekindle.circuit.explain import explain
 from rekindle.circuit.explain_nodes import Strategy, strategy_of
-from rekindle.circuit.nodes import OPERATORS, Formed, HalfJoin, Indexing, Node, Passing, Table
-from rekindle.circuit.operators.running import Environment, Moment, Reading, Work
+from rekindle.circuit.frontiers import Frontiers, Scalars
+from rekindle.circuit.nodes import (
+    OPERATORS,
+    Arrangement,
+    DistinctRows,
+    Formed,
+    HalfJoin,
+    Indexing,
+    Node,
+    Passing,
+    Table,
+)
+from rekindle.circuit.operators.bounds import WHOLE, Bounds, Frontier, Need, Seen
+from rekindle.circuit.operators.running import Environment, IntegralRead, Moment, Work
 from rekindle.circuit.operators.sizes import Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Link, Role, Words
+from rekindle.circuit.stages import Branch, LinearForm
 from rekindle.circuit.stored_nodes import is_stored, stored
 from rekindle.shapes import ShapeError
 from rekindle.spark.inline import InlineStep
@@ -63,7 +77,7 @@ class EvenRows(Passing):
 
     def work(self, environment: Environment, apart: tuple[int, ...] | None = None) -> Work:
         schema = pa.schema([(WEIGHT, pa.int64()), *environment.payload(self.schema)])
-        return Work(self.table, (Reading(self.table, Moment.BEFORE),), even, schema)
+        return Work(self.table, (IntegralRead(self.table, Moment.BEFORE),), even, schema)
 
     def incremental_cost(self, sizes: Sizes) -> Cost:
         rows = sizes.moved[self.table]
@@ -162,6 +176,41 @@ def test_a_new_operator_is_checked(circuit: Circuit) -> None:
         node.check_sound(Soundness(node.id, circuit.nodes))
 
 
+@dataclass(frozen=True)
+class EvenNewRows(EvenRows):
+    """The same, of rows that are no older than the changed ones."""
+
+    prefix = "even new"
+
+    def frontier_in(self, bounds: Bounds) -> Frontier:
+        return bounds.of(self.table)
+
+    def needs_in(self, bounds: Bounds) -> Sequence[Need]:
+        return [Need(self.table, tuple(bounds.of(self.table).items()))]
+
+
+@pytest.mark.parametrize("operator", [None, EvenRows, EvenNewRows])
+def test_what_a_new_operator_may_read_is_kept_until_it_says_otherwise(
+    operator: type[EvenRows] | None,
+) -> None:
+    circuit = Circuit()
+    circuit.table(TABLE)
+    form = LinearForm((Branch(TABLE.id, ROWS),), ROWS)
+    kept = Arrangement(form, (Column(0, "bigint", False),))
+    nodes: list[Node] = [kept, DistinctRows(kept.id, ROWS)]
+    if operator is not None:
+        nodes.append(operator(kept.id, ROWS))
+    circuit.nodes |= {node.id: node for node in nodes}
+    frontiers = Frontiers(circuit, {TABLE.id: 0}, frozenset(), cast(Scalars, None))
+    assert frontiers.of(kept.id) == {(0, WHOLE): Seen(TABLE.id)}
+    removals = frontiers.removals()
+    assert set(removals) == {kept.id}, "what is not there for lookups alone loses nothing"
+    assert removals[kept.id].is_possible is (operator is not EvenRows)
+    assert [reader.node for reader in removals[kept.id].readers] == [n.id for n in nodes[1:]]
+    if operator is not None:
+        assert frontiers.of(nodes[-1].id) == ({} if operator is EvenRows else frontiers.of(kept.id))
+
+
 # ---- the list -----------------------------------------------------------------------------------
 
 
@@ -181,6 +230,7 @@ def test_tags_and_prefixes_are_those_that_databases_have() -> None:
         "group": "group",
         "group map": "regroup",
         "view": "view",
+        "indexed view": "indexed",
         "variable": "variable",
         "recursion": "recur",
     }

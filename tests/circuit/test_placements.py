@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
@@ -43,7 +44,9 @@ from rekindle.spark.outputs import Outputs
 from rekindle.spark.plans import Plans
 from rekindle.spark.step import StepContext
 from rekindle.traces.arrays import IDENTITY, KEY, WEIGHT
+from rekindle.traces.heavy import Heavy, heavy_keys
 from rekindle.traces.layout import TraceLayout
+from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store
 from rekindle.traces.trace import Trace
 
@@ -78,6 +81,11 @@ class Session:
 
     def partitions(self, rows: int) -> int:
         return 4
+
+    def heavy(
+        self, traces: Sequence[Trace], store: Store, least: int, partitions: int
+    ) -> list[Heavy]:
+        return heavy_keys([TraceReader.of_trace(trace, store) for trace in traces], least)
 
 
 def mixed(*columns: Any) -> Any:
@@ -151,8 +159,9 @@ class Step:
         work = node.work(environment)
         if columns is not None:
             work = node.work_on(columns, environment)
-        tasks = self.outputs._tasks(work)
-        assert tasks.count == 4
+        tasks = self.outputs._tasks(work, node.id)
+        divided = self.outputs.divisions.get(node.id)
+        assert tasks.count == 4 + (0 if divided is None else divided.parts)
         return [table for number in range(tasks.count) for table in tasks.tables(number)]
 
 
@@ -191,6 +200,34 @@ def test_work_is_the_same_wherever_it_is_done(node: Passing, seed: int, tmp_path
     assert bag(parts) == bag([whole])
     assert sum(map(bool, map(len, parts))) > 1
     assert whole.column_names == [WEIGHT, *(f"c{i}" for i in range(whole.num_columns - 1))]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("node", JOINS + OTHERS, ids=lambda node: f"{node.kind} {node.id[-4:]}")
+def test_heavy_keys_are_divided_between_tasks(
+    node: Passing, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pairs of heavy keys are made in several tasks, those of others in one, none twice."""
+    monkeypatch.setattr("rekindle.spark.outputs.MEASURED_ROWS", 1)
+    monkeypatch.setattr("rekindle.traces.heavy.LIGHT", 5)
+    step = Step(tmp_path, seed, [node])
+    whole = step.in_driver(node)
+    assert whole is not None and len(whole)
+    assert bag(step.over_ranges(node)) == bag([whole])
+    divided = step.outputs.divisions.get(node.id)
+    if not isinstance(node, HalfJoin):
+        assert divided is None  # What is not linear in its rows sees all of a key.
+        return
+    assert divided is not None and divided.keys > 1 and divided.parts > divided.keys
+    tasks = step.outputs._tasks(node.work(step.inline._environment), node.id)
+    for number in range(4, tasks.count):
+        (keys,) = {row["c0"] for table in tasks.tables(number) for row in table.to_pylist()} or {0}
+        assert all(
+            row["c0"] != keys
+            for other in range(4)
+            for table in tasks.tables(other)
+            for row in table.to_pylist()
+        )
 
 
 @pytest.mark.parametrize("node", JOINS + OTHERS, ids=lambda node: f"{node.kind} {node.id[-4:]}")

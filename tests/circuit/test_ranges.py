@@ -12,7 +12,7 @@ from rekindle.calculus.text import parse, to_text
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.costs import ChangeSize, parts
 from rekindle.circuit.explain import explain
-from rekindle.circuit.nodes import Arrangement, Exchange, HalfJoin, Lookup, Side, Table
+from rekindle.circuit.nodes import Arrangement, Exchange, HalfJoin, RangeLookup, Side, Table
 from rekindle.circuit.operators.half_join import told_apart
 from rekindle.circuit.ranges import branches_of
 from rekindle.errors import DefinitionError
@@ -55,8 +55,8 @@ def test_both_halves_of_a_join_without_keys_look_up_ranges() -> None:
     circuit = _circuit(BETWEEN)
     halves = _halves(circuit)
     # The columns of a reading are 0 to 2 and its place is 3; of a shift 0 to 3, its ends 5 and 6.
-    assert halves[Side.LEFT].lookup == Lookup(None, 3)
-    assert halves[Side.RIGHT].lookup == Lookup(4, 5)
+    assert halves[Side.LEFT].lookup == RangeLookup(None, 3)
+    assert halves[Side.RIGHT].lookup == RangeLookup(4, 5)
     readings, shifts = (circuit.nodes[halves[side].change] for side in (Side.LEFT, Side.RIGHT))
     assert isinstance(readings, Arrangement) and isinstance(shifts, Arrangement)
     assert readings.order == 3 and shifts.order == 4
@@ -68,7 +68,7 @@ def test_beside_a_key_only_ranges_with_two_ends_are_looked_up() -> None:
     circuit = _circuit(BY_DEVICE)
     halves = _halves(circuit)
     assert halves[Side.LEFT].lookup is None
-    assert halves[Side.RIGHT].lookup == Lookup(4, 5)
+    assert halves[Side.RIGHT].lookup == RangeLookup(4, 5)
     shifts = circuit.nodes[halves[Side.LEFT].against]
     assert isinstance(shifts, Arrangement) and shifts.order is None
 
@@ -79,7 +79,7 @@ def test_a_primary_key_needs_no_range() -> None:
     halves = _halves(circuit)
     assert halves[Side.LEFT].against == circuit.names["shifts"]
     assert isinstance(circuit.nodes[halves[Side.RIGHT].change], Exchange)
-    assert halves[Side.RIGHT].lookup == Lookup(4, 5)
+    assert halves[Side.RIGHT].lookup == RangeLookup(4, 5)
     assert len(_arrangements(circuit)) == 1
     # A range of the rows of a primary key is one row at the most.
     ranged = (

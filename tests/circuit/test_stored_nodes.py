@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rekindle.calculus.schema import Schema
+from rekindle.calculus.terms import Bound
 from rekindle.circuit.circuit import Circuit
-from rekindle.circuit.nodes import Node
+from rekindle.circuit.nodes import Node, Variable
 from rekindle.circuit.stored_nodes import StoredNode, is_stored, reached, restored, stored
 from rekindle.shapes import ShapeError
 from tests.circuit.circuits import (
@@ -137,3 +140,14 @@ def test_a_mutated_form_is_refused_or_is_a_node(mutation: tuple[str, StoredNode]
         return
     assert node.id == key and node.inputs == kept.inputs
     assert all(source in CIRCUIT.nodes for source in node.inputs)
+
+
+def test_a_bound_is_written_where_it_is_no_early_one() -> None:
+    early = Variable("digest", "v", Schema.of(x="int", stamp="int"), 9)
+    for variable in (early, replace(early, name="w", bound=Bound.RESULT)):
+        kept = stored(variable, opaque)
+        assert ("bound" in kept.form) == (variable is not early)
+        assert restored(variable.id, kept, TABLES, unreadable) == variable
+    wrong = replace(kept, form=kept.form.replace('"bound":"result"', '"bound":"never"'))
+    with pytest.raises(ShapeError, match="Bound"):
+        restored(variable.id, wrong, TABLES, unreadable)

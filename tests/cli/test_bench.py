@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.benchmarks import factorised, matrix
+from rekindle.benchmarks import factorised, matrix, stream
 from rekindle.benchmarks.chart import Line, line_chart
+from rekindle.benchmarks.nexmark_data import Events
 from rekindle.benchmarks.report import Bound, Sample, Series, Verdict
 from rekindle.benchmarks.workload import ChangeStream, Workload, require_full_state
 from rekindle.errors import RekindleError
@@ -58,6 +59,62 @@ def test_recursive_programs_are_measured(run: Run, tmp_path: Path) -> None:
     assert found.exit_code == 0, found.output
     facts = json.loads(path.read_text())["facts"]
     assert all(fact["rows"] > 0 for fact in facts.values())
+
+
+def test_views_of_a_stream_are_measured_beside_structured_streaming(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "BATCHES", 2)
+    monkeypatch.setattr(stream, "COMPUTED", 1)
+    path = tmp_path / "stream.json"
+    small = ["--rows", 5_000, "--events", 500, "--rounds", 3, "--queries", "7,8"]
+    found = run("bench", "stream", *small, "--json", path)
+    assert found.exit_code == 0, found.output
+    report = json.loads(path.read_text())
+    words = [verdict["question"] for verdict in report["verdicts"]]
+    assert len(words) == 2 and "computed anew" in words[0]
+    facts = report["facts"]
+    assert set(facts["q7"]) == {stream.OURS, stream.AGAIN}
+    assert set(facts["q8"]) == {stream.OURS, stream.STORED, stream.NOWHERE}
+    assert len(facts["q8"][stream.STORED]["batch_seconds"]) == 3 * stream.BATCHES
+    assert len(facts["q7"][stream.AGAIN]["batch_seconds"]) == 3 * stream.COMPUTED
+    assert all(side["events_a_second"] > 0 for fact in facts.values() for side in fact.values())
+
+
+def test_events_of_a_stretch_do_not_depend_on_where_it_is_cut() -> None:
+    whole = Events().take(0, 1_000)
+    assert {table: rows.num_rows for table, rows in whole.items()} == {
+        "person": 20,
+        "auction": 60,
+        "bid": 920,
+    }
+    again = Events().take(0, 1_000)
+    assert whole == again
+    later = Events().take(1_000, 500)["bid"]
+    last = whole["bid"].column("date_time")[-1].as_py()
+    assert min(later.column("date_time").to_pylist()) > last
+    newest = max(whole["auction"].column("id").to_pylist())
+    assert max(whole["bid"].column("auction").to_pylist()) <= newest
+
+
+def test_reading_is_measured(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "read.json"
+    found = run("bench", "read", "--rows", 100_000, "--rounds", 3, "--json", path)
+    assert found.exit_code == 0, found.output
+    report = json.loads(path.read_text())
+    assert len(report["verdicts"]) == 6 and len(report["series"]) == 4 + 3 + 4
+
+
+def test_a_stream_without_an_end_is_measured(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "endless.json"
+    found = run("bench", "endless", "--events", 4_000, "--batches", 20, "--json", path)
+    assert found.exit_code == 0, found.output
+    report = json.loads(path.read_text())
+    assert [len(report["facts"][what]) for what in ("rows", "bytes", "files", "seconds")] == [
+        20
+    ] * 4
+    assert all(verdict["value"] > 0 for verdict in report["verdicts"])
+    assert max(report["facts"]["rows"]) < 4_000 * 4
 
 
 def test_a_step_visits_only_what_it_reaches(run: Run, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pyspark.sql.functions import udf
 
 import rekindle
 from rekindle.runtime.database import Database
+from rekindle.runtime.streaming.definition import Source, StreamDefinition
 
 DATABASES = Path(__file__).parent / "databases"
 
@@ -66,6 +67,22 @@ NESTED = {
     "LATERAL VIEW explode(l.notes) AS x",
 }
 """Nested tables and views, which databases before the fourth have none of."""
+ARRIVALS = (
+    "CREATE TABLE arrivals (id BIGINT, at TIMESTAMP)",
+    "CREATE MATERIALIZED VIEW lately AS SELECT id FROM arrivals WHERE at > now() - INTERVAL 1 DAY",
+)
+"""What a clock moves and a stream fills: databases before the fifth have neither."""
+READINGS = (
+    "CREATE TABLE readings (id BIGINT, at TIMESTAMP LATENESS INTERVAL 1 HOUR, v INT) "
+    "OPTIONS (late = 'keep')",
+    "CREATE MATERIALIZED VIEW hourly AS SELECT window(at, '1 hour') AS w, sum(v) AS v "
+    "FROM readings GROUP BY 1",
+    "CREATE MATERIALIZED VIEW closed OPTIONS (emit = 'on window close') AS "
+    "SELECT window(at, '1 hour') AS w, count(*) AS n FROM readings GROUP BY 1",
+    "CREATE MATERIALIZED VIEW grouped OPTIONS (shredding = 'partial') AS FOR i IN items "
+    "YIELD (id: i.id, sold: FOR s IN sales WHERE s.item = i.id YIELD (shop: s.shop, n: s.n))",
+)
+"""What has a watermark, and small bags in their rows: since the fifth database."""
 POLICIES = {
     "weighed": ("view_tree", "SELECT s.shop, count(*) AS c, sum(s.n * i.id) AS w "
                 "FROM sales s JOIN items i ON s.item = i.id GROUP BY s.shop"),
@@ -144,6 +161,47 @@ def build(db: Database) -> None:
     for number in range(1, 5):
         step(db, number)
     db.redefine("plenty", "(l) -> l.n > 1")
+    _build_arrivals(db)
+    _build_readings(db)
+
+
+def _build_readings(db: Database) -> None:
+    """Late rows, closed windows, an iteration with a limit, and views in MRQL."""
+    for statement in READINGS:
+        db.sql(statement)
+    for hour in (1, 2, 5, 3):
+        db.sql(
+            f"INSERT INTO readings VALUES ({hour}, TIMESTAMP '2026-01-03 0{hour}:30:00', {hour})"
+        )
+    edges = db.table("edges")
+    db.create_view(
+        "nearby",
+        rekindle.fixpoint(
+            edges.where("a = 1").select("b").distinct(),
+            lambda known: known.alias("k").join(edges, F.col("k.b") == edges.a).select(edges.b),
+            limit=2,
+        ),
+    )
+    asked = "select (k, sum(s.n), count(s)) from s in sales group by k: s.shop"
+    db.create_view("by_mrql", rekindle.mrql(asked))
+    grown = """repeat known = select e.a from e in edges where e.a = 1
+      step select distinct n from n in known union
+             (select e.b from k in known, e in edges where e.a = k)"""
+    db.create_view("by_loop", rekindle.mrql(grown))
+
+
+def _build_arrivals(db: Database) -> None:
+    """A view that asks for the time, over rows that a stream has brought."""
+    db.advance_time("2026-01-03 00:00:00")
+    with tempfile.TemporaryDirectory() as arriving:
+        for day in (1, 2, 3):
+            row = {"id": day, "at": f"2026-01-0{day} 12:00:00"}
+            (Path(arriving) / f"{day}.json").write_text(json.dumps(row))
+        for statement in ARRIVALS:
+            db.sql(statement)
+        source = Source("json", {"path": arriving}, "id BIGINT, at TIMESTAMP")
+        definition = StreamDefinition("arrivals", available_now=True, source=source)
+        db.create_stream("arriving", definition).await_termination()
 
 
 def step(db: Database, number: int) -> None:

@@ -25,10 +25,10 @@ from rekindle.errors import (
     StatementError,
     TransactionTimeoutError,
 )
-from rekindle.runtime import commits, sessions
 from rekindle.runtime.database import Database
-from rekindle.runtime.stepping import TableChange
-from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.transactions import commits, sessions
+from rekindle.runtime.transactions.stepping import TableChange
+from rekindle.runtime.transactions.transaction import Transaction
 from tests.concurrency.serial import anomalies
 from tests.concurrency.workload import (
     VIEWS,
@@ -208,8 +208,8 @@ def test_a_transaction_reads_its_snapshot_and_its_own_changes(pairs: Database) -
 def test_old_files_stay_while_a_transaction_reads_them(
     pairs: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rekindle.runtime.garbage.GRACE_EPOCHS", 0)
-    monkeypatch.setattr("rekindle.runtime.garbage.GRACE_SECONDS", 0)
+    monkeypatch.setattr("rekindle.runtime.epochs.garbage.GRACE_EPOCHS", 0)
+    monkeypatch.setattr("rekindle.runtime.epochs.garbage.GRACE_SECONDS", 0)
     with pairs.transaction() as tx:
 
         def many() -> None:

@@ -20,8 +20,8 @@ from typing import Any
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from rekindle.errors import RekindleError, UndeterminedError, UnsupportedError
-from rekindle.runtime.contents import repeated, snapshot
 from rekindle.runtime.database import Database
+from rekindle.runtime.reading.contents import repeated, snapshot
 from rekindle.traces.partition import ALL_KEYS
 from tests.external.compare import TINY, Difference, Reference, Row, reads, rows_of
 from tests.external.outcomes import Outcome, Results

@@ -10,18 +10,20 @@ from typing import Any, get_args
 
 import pytest
 
+from rekindle.calculus.terms import Bound
 from rekindle.frontends.agca.definition import AgcaDefinition
 from rekindle.frontends.comprehension.definition import ComprehensionDefinition
 from rekindle.frontends.dataframes.definition import FrameDefinition
 from rekindle.frontends.datalog.definition import DatalogDefinition
 from rekindle.frontends.definition import ViewFacts
-from rekindle.frontends.fixpoints.definition import FixpointDefinition, Nested
+from rekindle.frontends.fixpoints.definition import FixpointDefinition, Iterated, Nested
 from rekindle.frontends.iteration import LIMIT
+from rekindle.frontends.mrql.definition import MrqlDefinition
+from rekindle.frontends.mrql.loops import Loop
 from rekindle.frontends.spark_sql.definition import SqlDefinition
-from rekindle.runtime.front_ends import FRONT_ENDS, front_end_of
-from rekindle.runtime.model_definition import ModelDefinition
-from rekindle.runtime.models import ModelSpec
-from rekindle.runtime.view_definition import (
+from rekindle.runtime.models.definition import ModelDefinition
+from rekindle.runtime.models.model import ModelSpec
+from rekindle.runtime.views.definition import (
     ViewDefinition,
     check_definition,
     definition_from_json,
@@ -29,6 +31,7 @@ from rekindle.runtime.view_definition import (
     early_definition,
     options_said,
 )
+from rekindle.runtime.views.front_ends import FRONT_ENDS, front_end_of
 from rekindle.shapes import ShapeError
 
 SPEC = ModelSpec("y", ("x",), "ridge", 0.5, query="SELECT x, y FROM t", centres={"x": 1.5})
@@ -38,12 +41,18 @@ DEFINITIONS: list[ViewDefinition] = [
     AgcaDefinition("q[x] = t(x)", "SELECT x FROM t"),
     DatalogDefinition("p(x) :- t(x).", ("p",), ("SELECT x FROM t",), 0, LIMIT, recursive=False),
     DatalogDefinition("", ("p", "q"), ("SELECT 1", "SELECT 2"), 1, 9, recursive=True),
-    FixpointDefinition("AAAA", "·v", 9, (Nested("·v.in", "·v.in·result", 5, ("·v",)),)),
+    FixpointDefinition(
+        "AAAA",
+        Iterated(("·v",), 9),
+        0,
+        (Nested(Iterated(("·v.in",), 5), ("·v.in·result",), ("·v",)),),
+    ),
     ModelDefinition(SPEC, SqlDefinition("SELECT sum(x) FROM t")),
     ModelDefinition(ModelSpec("y", ("x",)), FrameDefinition("BBBB")),
 ]
 LATER: list[ViewDefinition] = [
     ComprehensionDefinition("for x in t yield x", ((1, "SELECT * FROM t"), (-2, "SELECT 1"))),
+    MrqlDefinition("select t.x from t in T", "f = 1;", "SELECT x FROM T"),
 ]
 """What early databases have no form of."""
 EARLY: list[dict[str, Any]] = [
@@ -96,6 +105,46 @@ def test_the_stored_form_is_read_back(definition: ViewDefinition) -> None:
             check_definition({name: data[name] for name in data if name != field}, "it")
     with pytest.raises(ShapeError, match="more"):
         check_definition({**data, "more": 1}, "it")
+
+
+def test_a_fixpoint_of_several_relations_is_read_back() -> None:
+    inner = Nested(Iterated(("·in",), 5, Bound.RESULT, (0,)), ("·in·result",), ("·b",))
+    definition = FixpointDefinition("AAAA", Iterated(("·a", "·b"), 9, tell=(1,)), 1, (inner,))
+    data = json.loads(json.dumps(definition_to_json(definition)))
+    check_definition(data, "it")
+    assert definition_from_json(data) == definition
+    for wrong in (
+        {"output": 2},
+        {"tell": [2]},
+        {"bound": "never"},
+        {"together": "b"},
+        {"nested": [{**inner.to_json(), "results": []}]},
+        {"nested": [{**inner.to_json(), "more": 1}]},
+    ):
+        with pytest.raises(ShapeError):
+            check_definition({**data, **wrong}, "it")
+
+
+def test_what_stands_for_a_stream_is_read_back() -> None:
+    asked = "select t from t in stream(text, 'd')"
+    definition = MrqlDefinition(asked, "", "SELECT value FROM d", (("stream text 'd'", "d"),))
+    data = json.loads(json.dumps(definition_to_json(definition)))
+    check_definition(data, "it")
+    assert definition_from_json(data) == definition
+    with pytest.raises(ShapeError):
+        check_definition({**data, "sources": [["d"]]}, "it")
+
+
+def test_loops_of_mrql_are_read_back() -> None:
+    loop = Loop("·v·1", "SELECT 1 AS c0", "SELECT c0, false FROM `·v·1`", 9, Bound.RESULT)
+    definition = MrqlDefinition("repeat x = {1} step x", "", "SELECT 1", loops=(loop,))
+    data = json.loads(json.dumps(definition_to_json(definition)))
+    check_definition(data, "it")
+    assert definition_from_json(data) == definition
+    assert definition.is_recursive and loop.first in definition.queries
+    for wrong in (["·v·1"], [*data["loops"][0][:3], 0, "error"], [*data["loops"][0][:4], "what"]):
+        with pytest.raises(ShapeError):
+            check_definition({**data, "loops": [wrong]}, "it")
 
 
 def test_a_part_of_a_query_is_read_back() -> None:

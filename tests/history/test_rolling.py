@@ -22,17 +22,17 @@ from hypothesis import strategies as st
 
 from rekindle.circuit.circuit import Circuit
 from rekindle.errors import CorruptionError
-from rekindle.runtime import history as history_module
-from rekindle.runtime import rolling
-from rekindle.runtime.changes import changed, touch_any, undoing
-from rekindle.runtime.garbage import Garbage
-from rekindle.runtime.history import HASH, Change, History
-from rekindle.runtime.log import _apply, _record
-from rekindle.runtime.restore import _as_of
-from rekindle.runtime.rolling import roll
-from rekindle.runtime.snapshots import Snapshots
-from rekindle.runtime.state import State
-from rekindle.runtime.stored import read_record, refuse_unsound
+from rekindle.runtime.epochs import history as history_module
+from rekindle.runtime.epochs import rolling
+from rekindle.runtime.epochs.changes import changed, touch_any, undoing
+from rekindle.runtime.epochs.garbage import Garbage
+from rekindle.runtime.epochs.history import HASH, Change, History
+from rekindle.runtime.epochs.log import _apply, _record
+from rekindle.runtime.epochs.rolling import roll
+from rekindle.runtime.epochs.snapshots import Snapshots
+from rekindle.runtime.epochs.state import State
+from rekindle.runtime.epochs.stored import read_record, refuse_unsound
+from rekindle.runtime.upkeep.restore import _as_of
 from rekindle.spark.step import StepContext
 from rekindle.traces import trace as trace_module
 from rekindle.traces.arrays import WEIGHT
@@ -250,8 +250,8 @@ def test_neither_records_nor_the_state_grow_with_age(tmp_path: Path) -> None:
 def test_files_that_are_no_longer_needed_are_removed(
     tight: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rekindle.runtime.garbage.GRACE_SECONDS", 0.0)
-    monkeypatch.setattr("rekindle.runtime.garbage.GRACE_EPOCHS", 0)
+    monkeypatch.setattr("rekindle.runtime.epochs.garbage.GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("rekindle.runtime.epochs.garbage.GRACE_EPOCHS", 0)
     for retain in (None, 7):
         model = Model(tmp_path / str(retain), retain)
         for changes in random_steps(50):
@@ -337,7 +337,7 @@ def test_a_clock_that_goes_back_does_not_turn_epochs_round(
 ) -> None:
     model = Model(tmp_path)
     clock = iter([5_000, 4_000, 4_000, 9_000])
-    monkeypatch.setattr("rekindle.runtime.times.time.time_ns", lambda: next(clock) * 1000)
+    monkeypatch.setattr("rekindle.runtime.epochs.times.time.time_ns", lambda: next(clock) * 1000)
     for changes in random_steps(4):
         model.step(changes)
     assert model.state.times.recent == ((1, 5_000), (2, 5_001), (3, 5_002), (4, 9_000))
@@ -416,7 +416,7 @@ def test_a_key_that_is_not_put_back_is_noticed(
     tight: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "rekindle.runtime.changes._put_back", lambda table, layout: layout.conform(table)
+        "rekindle.runtime.epochs.changes._put_back", lambda table, layout: layout.conform(table)
     )
     model = Model(tmp_path)
     for changes in random_steps(12):

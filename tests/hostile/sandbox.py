@@ -77,7 +77,9 @@ class Watch:
             return None if local else f"connects to {address!r}"
         if event == "open" and isinstance(arguments[0], str):
             return self._opened(arguments[0], str(arguments[1] or ""), int(arguments[2] or 0))
-        if event in ("os.remove", "os.rename", "shutil.rmtree", "os.symlink", "os.chmod"):
+        if event == "os.remove":
+            return self._outside(event, _within(arguments[1], str(arguments[0])))
+        if event in ("os.rename", "shutil.rmtree", "os.symlink", "os.chmod"):
             return self._outside(event, str(arguments[0]))
         return None
 
@@ -96,6 +98,11 @@ class Watch:
             yield
         finally:
             self.on = False
+
+
+def _within(directory: int, name: str) -> str:
+    """The path of a name in an open directory, -1 for the one of the process."""
+    return name if directory < 0 else os.path.join(os.readlink(f"/proc/self/fd/{directory}"), name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 
 import rekindle
 from rekindle.algebra.groups import INTEGERS
-from rekindle.runtime import rolling, trust
-from rekindle.runtime.log import CommitLog
+from rekindle.runtime import trust
+from rekindle.runtime.epochs import rolling
+from rekindle.runtime.epochs.log import CommitLog
 from rekindle.traces.store import Store
 
 Record = dict[str, Any]

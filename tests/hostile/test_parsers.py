@@ -23,10 +23,10 @@ from rekindle.algebra.groups import INTEGERS, RATIONALS
 from rekindle.calculus import text as term_text
 from rekindle.catalyst import persist
 from rekindle.errors import CorruptionError, RekindleError, UntrustedError
-from rekindle.runtime.log import FORMAT, CommitLog, _apply
-from rekindle.runtime.state import State
-from rekindle.runtime.stored import is_data_path, read_record, refuse_unsound, sound
-from rekindle.runtime.view_definition import ViewDefinition
+from rekindle.runtime.epochs.log import FORMAT, CommitLog, _apply
+from rekindle.runtime.epochs.state import State
+from rekindle.runtime.epochs.stored import is_data_path, read_record, refuse_unsound, sound
+from rekindle.runtime.views.definition import ViewDefinition
 from rekindle.shapes import ShapeError
 from rekindle.traces.links import files_within, refuse_links
 from rekindle.traces.opened import OPEN_SEGMENTS
@@ -48,6 +48,14 @@ PAYLOAD = "AAAA"
 DEFINITIONS: list[dict[str, Any]] = [
     {"kind": "sql", "query": "SELECT a FROM t"},
     {"kind": "frame", "plan": "AAAA"},
+    {"kind": "mrql", "written": "count(t)", "definitions": "", "query": "SELECT count(*) FROM t"},
+    {
+        "kind": "mrql",
+        "written": "repeat x = {1} step x",
+        "definitions": "",
+        "query": "SELECT c0 FROM `·v·1·result`",
+        "loops": [["·v·1", "SELECT 1 AS c0", "SELECT c0, false FROM `·v·1`", 9, "error"]],
+    },
     {"kind": "agca", "written": "q[a] = t(a)", "query": "SELECT a FROM t"},
     {
         "kind": "datalog",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -180,6 +183,62 @@ def test_groups_of_nested_scopes_give_the_change_of_their_results(
     old, later = ZSet(stored, INTEGERS), ZSet([*stored, *new], INTEGERS)
     expected = apply_operator(operator, [later]) + -apply_operator(operator, [old])
     assert found == Counter(dict(expected))
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """The rows of a group with their numbers in order, of which only the first two are kept."""
+
+    schema: Schema
+    text: str = "numbered"
+
+    def apply(self, key: tuple[Any, ...], rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return [(*row, i) for i, row in enumerate(sorted(rows)[:2])]
+
+
+def _numbered(table: pa.Table, bounds: list[str]) -> pa.Table:
+    """What `Numbered` gives for groups at iterations, as a plan of Spark does: bounds last."""
+    groups = defaultdict(list)
+    for row in table.to_pylist():
+        groups[(row[MOMENT], row["c0"], *(row[name] for name in bounds))].append(row["c1"])
+    found = [
+        (moment, group, value, i, *at)
+        for (moment, group, *at), values in groups.items()
+        for i, value in enumerate(sorted(values)[:2])
+    ]
+    columns = [*zip(*found, strict=True)] or [()] * (4 + len(bounds))
+    types = [pa.int64()] * 4 + [pa.int32()] * len(bounds)
+    arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
+    return pa.table(arrays, names=["_weight", *(f"c{i}" for i in range(len(arrays) - 1))])
+
+
+@settings(max_examples=200, deadline=None)
+@given(changes, changes)
+def test_functions_of_groups_give_the_change_of_their_rows(stored: Weighted, new: Weighted) -> None:
+    """As windows and limits do, whose rows are those of the groups and not one for each."""
+    reader = TraceReader.of_tables(LAYOUT, [_arranged(stored, by_row=False)])
+    table = groups_at_every_stamp(_arranged(new, by_row=False), reader)
+    body = Numbered(Schema.of(g="int", v="int", i="int"))
+    operator = PerGroup(Source("t", PAIRS + STAMPED), (0,), body, stamps=1)
+    old, later = ZSet(stored, INTEGERS), ZSet([*stored, *new], INTEGERS)
+    expected = apply_operator(operator, [later]) + -apply_operator(operator, [old])
+    found = from_until(_numbered(table, ["c2", "_until"]), 3)
+    assert _summed(found, ["c0", "c1", "c2", "c3"]) == Counter(dict(expected))
+
+
+@settings(max_examples=200, deadline=None)
+@given(nested_changes, nested_changes)
+def test_functions_of_groups_of_nested_scopes(
+    stored: list[tuple[Timed, int]], new: list[tuple[Timed, int]]
+) -> None:
+    reader = TraceReader.of_tables(NESTED, [_nested(stored, by_row=False)])
+    table = groups_at_every_stamp(_nested(new, by_row=False), reader, 2)
+    body = Numbered(Schema.of(g="int", v="int", i="int"))
+    operator = PerGroup(Source("t", with_stamps(PAIRS, 2)), (0,), body, stamps=2)
+    old, later = ZSet(stored, INTEGERS), ZSet([*stored, *new], INTEGERS)
+    expected = apply_operator(operator, [later]) + -apply_operator(operator, [old])
+    found = from_until(_numbered(table, ["c2", "_until0", "c3", "_until1"]), 3, 2)
+    assert _summed(found, ["c0", "c1", "c2", "c3", "c4"]) == Counter(dict(expected))
 
 
 def test_results_come_and_go() -> None:

@@ -12,6 +12,8 @@ from tests.nested.programs import (
     Both,
     Count,
     Expression,
+    First,
+    Last,
     Least,
     Named,
     Program,
@@ -32,6 +34,12 @@ def frame(expression: Expression, given: dict[str, DataFrame]) -> DataFrame:
         case Count():
             counted = frame(expression.of, given).agg(F.count("*").alias("n"))
             return counted.selectExpr("int(n % 3) AS a", "int(n % 3) AS b")
+        case Last():
+            number = "row_number() OVER (PARTITION BY a ORDER BY b DESC) AS n"
+            numbered = frame(expression.of, given).selectExpr("*", number)
+            return numbered.where("n <= 2").select("a", "b")
+        case First():
+            return frame(expression.of, given).orderBy("a", "b").limit(3)
     left, right = frame(expression.left, given), frame(expression.right, given)
     match expression:
         case Both():
@@ -58,9 +66,13 @@ def fixpoint(program: Program, edges: DataFrame) -> Fixpoint:
         y = rekindle.fixpoint(
             seed,
             lambda y: frame(program.inner, {"e": edges, "x": x, "y": y}),
-            iterations=program.limit,
+            **_until(program.steps[1], program.limit),
         ).dataframe()
         return frame(program.outer, {"e": edges, "x": x, "y": y})
 
     first = frame(program.outer_seed, {"e": edges})
-    return rekindle.fixpoint(first, outer, iterations=program.limit)
+    return rekindle.fixpoint(first, outer, **_until(program.steps[0], program.limit))
+
+
+def _until(steps: int | None, limit: int) -> dict[str, int]:
+    return {"iterations": limit} if steps is None else {"limit": steps}

@@ -10,8 +10,8 @@ its end within a bound is an error at every place where it is run.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 Pair: TypeAlias = tuple[int, int]
@@ -67,7 +67,21 @@ class Count:
     of: Expression
 
 
-Expression: TypeAlias = Named | Swap | Both | Without | After | Least | Count
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The two greatest b for each a: a window by key."""
+
+    of: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The three least pairs: a limit of all rows."""
+
+    of: Expression
+
+
+Expression: TypeAlias = Named | Swap | Both | Without | After | Least | Count | Last | First
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +91,8 @@ class Program:
     outer_seed: Expression
     inner_seed: Expression
     limit: int
+    steps: tuple[int | None, int | None] = (None, None)
+    """After how many the outer and the inner iteration are over, if they are."""
 
 
 class EndlessError(Exception):
@@ -95,6 +111,13 @@ def meaning(expression: Expression, given: Names) -> Pairs:
         case Count():
             n = len(meaning(expression.of, given)) % 3
             return frozenset({(n, n)})
+        case Last():
+            found = meaning(expression.of, given)
+            return frozenset(
+                (a, b) for a, b in found if sum(c == a and d > b for c, d in found) < 2
+            )
+        case First():
+            return frozenset(sorted(meaning(expression.of, given))[:3])
     left, right = meaning(expression.left, given), meaning(expression.right, given)
     match expression:
         case Both():
@@ -107,21 +130,28 @@ def meaning(expression: Expression, given: Names) -> Pairs:
 
 def result(program: Program, edges: Pairs) -> Pairs:
     """The end of the outer iteration, by naive evaluation."""
-    x = meaning(program.outer_seed, {"e": edges})
-    for _ in range(program.limit + 1):
-        y = meaning(program.inner_seed, {"e": edges, "x": x})
-        for _ in range(program.limit + 1):
-            more = meaning(program.inner, {"e": edges, "x": x, "y": y})
-            if more == y:
-                break
-            y = more
-        else:
-            raise EndlessError
-        after = meaning(program.outer, {"e": edges, "x": x, "y": y})
-        if after == x:
-            return x
-        x = after
-    raise EndlessError
+    outer, inner = program.steps
+
+    def after(x: Pairs) -> Pairs:
+        def within(y: Pairs) -> Pairs:
+            return meaning(program.inner, {"e": edges, "x": x, "y": y})
+
+        seed = meaning(program.inner_seed, {"e": edges, "x": x})
+        y = _end(seed, within, inner, program.limit)
+        return meaning(program.outer, {"e": edges, "x": x, "y": y})
+
+    return _end(meaning(program.outer_seed, {"e": edges}), after, outer, program.limit)
+
+
+def _end(value: Pairs, step: Callable[[Pairs], Pairs], steps: int | None, limit: int) -> Pairs:
+    for _ in range(limit + 1 if steps is None else steps):
+        after = step(value)
+        if after == value:
+            return value
+        value = after
+    if steps is None:
+        raise EndlessError
+    return value
 
 
 def random_program(pick: random.Random, limit: int = 6) -> Program:
@@ -143,3 +173,19 @@ def _expression(pick: random.Random, names: str, depth: int) -> Expression:
         return kind(_expression(pick, names, depth - 1))  # type: ignore[call-arg]
     sides = (_expression(pick, names, depth - 1) for _ in range(2))
     return kind(*sides)  # type: ignore[call-arg]
+
+
+def with_functions(program: Program, pick: random.Random) -> Program:
+    """The program with first and last rows here and there, and ends to its iterations."""
+
+    def changed(expression: Expression) -> Expression:
+        match expression:
+            case Both() | Without() | After():
+                sides = changed(expression.left), changed(expression.right)
+                expression = type(expression)(*sides)
+            case Swap() | Least() | Count():
+                expression = type(expression)(changed(expression.of))
+        return pick.choice((Last, First))(expression) if pick.random() < 0.3 else expression
+
+    steps = pick.choice((None, 1, 2, 4)), pick.choice((None, 1, 2, 3))
+    return replace(program, outer=changed(program.outer), inner=changed(program.inner), steps=steps)

@@ -6,6 +6,7 @@ changes against the difference, after every redefinition and transaction.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,8 @@ from rekindle.errors import (
     UnknownNameError,
 )
 from rekindle.runtime.database import Database
-from rekindle.runtime.state import ViewEntry
+from rekindle.runtime.epochs.state import ViewEntry
+from rekindle.runtime.views.redefinition import BY_DIFFERENCE
 
 MOVIES = [
     ("Drive", "Drama", "Refn", 2011),
@@ -445,6 +447,7 @@ def test_a_redefinition_that_changes_one_percent_moves_one_percent(db: Database)
     for name in ("flat", "nested·fits"):
         # Both definitions are asked about all pairs; only those that move come to the view.
         assert nodes[state.entry(name).node].rows_out == 100
+        assert nodes[state.entry(name).node].rebuilt == BY_DIFFERENCE
     for name in ("counts", "over"):
         reached = {node.id for node in db._engine.circuit.reachable(state.entry(name).node)}
         views = {state.entry(each).node for each in ("flat", "nested·", "nested·fits")}
@@ -508,14 +511,32 @@ STEPS = st.one_of(
 )
 
 
-@settings(
-    max_examples=5,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(first=predicates(), steps=st.lists(STEPS, min_size=3, max_size=6))
+EXAMPLES = int(os.environ.get("REKINDLE_FUZZ_EXAMPLES", "60"))
+STARTS = {"first": predicates(), "steps": st.lists(STEPS, min_size=3, max_size=6)}
+UNHURRIED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+
+@settings(max_examples=3, suppress_health_check=UNHURRIED)
+@given(**STARTS)
 def test_random_redefinitions_and_transactions(
     tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, first: str, steps: list[Any]
 ) -> None:
+    follow(tmp_path_factory, spark, first, steps)
+
+
+@pytest.mark.fuzz
+@settings(max_examples=EXAMPLES, suppress_health_check=UNHURRIED)
+@given(**STARTS)
+def test_many_random_redefinitions_and_transactions(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, first: str, steps: list[Any]
+) -> None:
+    follow(tmp_path_factory, spark, first, steps)
+
+
+def follow(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, first: str, steps: list[Any]
+) -> None:
+    """All laws of views of every kind, after each redefinition and transaction."""
     path = str(Path(tmp_path_factory.mktemp("random")) / "warehouse")
     db = rekindle.connect(path, spark=spark)
     db.sql(TABLE)
@@ -563,7 +584,7 @@ def test_random_redefinitions_and_transactions(
 
 def test_a_planted_bug_is_caught(movies: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the difference is not led on to the views over a view, the laws say so."""
-    from rekindle.runtime.redefinition import Redefinition
+    from rekindle.runtime.views.redefinition import Redefinition
 
     movies.create_view("pairs", rekindle.comprehension(PAIRS))
     movies.sql("CREATE MATERIALIZED VIEW counts AS SELECT a, count(*) AS n FROM pairs GROUP BY a")

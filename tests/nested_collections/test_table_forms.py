@@ -14,17 +14,17 @@ from rekindle.calculus.schema import Field, Schema
 from rekindle.circuit.nodes import Table
 from rekindle.errors import StatementError
 from rekindle.nested.levels import LABEL, POSITION, Level
-from rekindle.runtime.commits import Request, Watched, together
-from rekindle.runtime.nested_statements import (
+from rekindle.runtime.epochs.state import State, TableEntry, entry_from_json, entry_to_json
+from rekindle.runtime.epochs.stored import _entry, refuse_unsound
+from rekindle.runtime.nested.statements import (
     DeleteNested,
     InsertNested,
     Selector,
     UpdateNested,
     read_nested,
 )
-from rekindle.runtime.state import State, TableEntry, entry_from_json, entry_to_json
-from rekindle.runtime.stepping import TableChange
-from rekindle.runtime.stored import _entry, refuse_unsound
+from rekindle.runtime.transactions.commits import Request, Watched, together
+from rekindle.runtime.transactions.stepping import TableChange
 from rekindle.shapes import ShapeError
 from rekindle.traces.arrays import KEY, WEIGHT
 from rekindle.traces.layout import TraceLayout

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import rekindle
 from rekindle.errors import ConstraintError, DefinitionError, RowError, UnknownNameError
 from rekindle.runtime.database import Database
-from rekindle.runtime.positions import GAP, kept, loaded, placed
+from rekindle.runtime.nested.positions import GAP, kept, loaded, placed
 from tests.nested_collections.nested_models import (
     COLUMNS,
     FLAT,

@@ -29,6 +29,13 @@ from rekindle.nested.nrc import (
     times,
     where,
 )
+from rekindle.nested.recursive_anf import (
+    Strategy,
+    join_text,
+    joined,
+    normal_text,
+    recursive_anf,
+)
 from rekindle.nested.scalars import both, equal, greater, number, strict
 from rekindle.nested.scalars import less as smaller
 from rekindle.nested.scalars import text as literal
@@ -427,6 +434,80 @@ def test_example_18_the_context_of_key_nesting() -> None:
         "group": "{ι1⟨x.id⟩ => for y in X^F where x.id = y.id yield y.k2}",
         "group.[]": "X^Γ.k2",
     }
+
+
+def three_way_join() -> RingTerm:
+    """for(⟨x, y⟩ ← R) for(⟨z, w⟩ ← S) for(⟨v, t⟩ ← T if ..) yield ⟨x, t⟩."""
+    one, two, three = (
+        bag(name, Record(((first, INT), (second, INT))))
+        for name, first, second in (("R", "x", "y"), ("S", "z", "w"), ("T", "v", "t"))
+    )
+
+    def condition(r: KeyTerm, s: KeyTerm, t: KeyTerm) -> KeyTerm:
+        return both(
+            both(
+                both(greater(path(r, "x"), number(5)), equal(path(r, "y"), path(s, "z"))),
+                equal(path(s, "w"), path(t, "v")),
+            ),
+            smaller(path(t, "t"), number(12)),
+        )
+
+    def yielded(r: KeyTerm, s: KeyTerm, t: KeyTerm) -> RingTerm:
+        return where(condition(r, s, t), sng(row(x=path(r, "x"), t=path(t, "t"))))
+
+    return for_in(
+        "r",
+        one,
+        lambda r: for_in("s", two, lambda s: for_in("t", three, lambda t: yielded(r, s, t))),
+    )
+
+
+def test_example_19_as_it_is_printed() -> None:
+    join = joined(three_way_join())
+    assert join_text(join) == (
+        "Q = for(⟨x, y⟩ ← R) collect\n"
+        "for(⟨z, w⟩ ← S) collect\n"
+        "for(⟨v, t⟩ ← T if x > 5 && y == z && w == v && t < 12) yield ⟨x, t⟩"
+    )
+    assert normal_text(join) == (
+        "Q = let Q_1 := for(⟨z, w⟩ ← S) collect for(⟨v, t⟩ ← T) yield ⟨z, w, v, t⟩ in\n"
+        "let Q_2 := for(⟨x, y⟩ ← R) collect for(⟨z, w, v, t⟩ ← Q_1)"
+        " yield ⟨x, y, z, w, v, t⟩ in\n"
+        "for(⟨x, y, z, w, v, t⟩ ← Q_2 if x > 5 && y == z && w == v && t < 12) yield ⟨x, t⟩"
+    )
+
+
+def test_example_20_the_rules_in_one_direction_as_printed() -> None:
+    assert str(recursive_anf(three_way_join(), Strategy.AS_WRITTEN)) == (
+        "Q = let Q_T := for(⟨v, t⟩ ← T if t < 12) yield ⟨v, t⟩ in\n"
+        "let Q_ST := for(⟨z, w⟩ ← S) collect for(⟨v, t⟩ ← Q_T if w == v) yield ⟨z, t⟩ in\n"
+        "let Q_R := for(⟨x, y⟩ ← R if x > 5) yield ⟨x, y⟩ in\n"
+        "for(⟨x, y⟩ ← Q_R) collect for(⟨z, t⟩ ← Q_ST if y == z) yield ⟨x, t⟩"
+    )
+
+
+def test_example_20_the_recursive_form_as_printed() -> None:
+    form = recursive_anf(three_way_join())
+    assert str(form) == (
+        "Q = let Q_T := for(⟨v, t⟩ ← T if t < 12) yield ⟨v, t⟩ in\n"
+        "let Q_ST := for(⟨z, w⟩ ← S) collect for(⟨v, t⟩ ← Q_T if w == v) yield ⟨z, t⟩\n"
+        "         := for(⟨v, t⟩ ← Q_T) collect for(⟨z, w⟩ ← S if w == v) yield ⟨z, t⟩ in\n"
+        "let Q_R := for(⟨x, y⟩ ← R if x > 5) yield ⟨x, y⟩ in\n"
+        "for(⟨x, y⟩ ← Q_R) collect for(⟨z, t⟩ ← Q_ST if y == z) yield ⟨x, t⟩\n"
+        "  = let Q_RT := for(⟨x, y⟩ ← Q_R) collect for(⟨v, t⟩ ← Q_T) yield ⟨x, y, v, t⟩\n"
+        "         := for(⟨v, t⟩ ← Q_T) collect for(⟨x, y⟩ ← Q_R) yield ⟨x, y, v, t⟩ in\n"
+        "for(⟨z, w⟩ ← S) collect for(⟨x, y, v, t⟩ ← Q_RT if y == z && w == v) yield ⟨x, t⟩\n"
+        "  = let Q_RS := for(⟨x, y⟩ ← Q_R) collect for(⟨z, w⟩ ← S if y == z) yield ⟨x, w⟩\n"
+        "         := for(⟨z, w⟩ ← S) collect for(⟨x, y⟩ ← Q_R if y == z) yield ⟨x, w⟩ in\n"
+        "for(⟨v, t⟩ ← Q_T) collect for(⟨x, w⟩ ← Q_RS if w == v) yield ⟨x, t⟩"
+    )
+    tables = {
+        "R": {(6, 1): 1, (5, 1): 1, (7, 2): 2},
+        "S": {(1, 3): 1, (2, 3): -1, (2, 4): 1},
+        "T": {(3, 11): 1, (3, 12): 1, (4, 0): 3},
+    }
+    for plan in form.plans():
+        assert meaning(form.term(plan), tables) == {(6, 11): 1, (7, 11): -2, (7, 0): 6}
 
 
 def test_example_19_a_three_way_join_is_of_degree_three() -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import Row
 from rekindle.algebra.cofactor import Cofactor, Entry, categorical_ring, category, quantity
 from rekindle.algebra.groups import total
 from rekindle.errors import DefinitionError
-from rekindle.runtime.model_sums import Category, Monomial, Sums, axes_of
+from rekindle.runtime.models.sums import Category, Monomial, Sums, axes_of
 
 Sample = dict[str, object]
 samples = st.fixed_dictionaries(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 
 import pytest
@@ -14,8 +14,9 @@ from rekindle.incremental.policies.hypergraph import Hypergraph, Relation
 from rekindle.incremental.policies.orders import (
     EXHAUSTIVE_VARIABLES,
     VariableOrder,
-    _eliminated,
+    _eliminate,
     _exhaustive,
+    _factors,
     _Step,
     check_order,
     complete_order,
@@ -25,6 +26,19 @@ from tests.policies.orders import parse_order
 
 RUNNING = Hypergraph.of("", R="A B", S="A C E", T="C D")
 TRIANGLE = Hypergraph.of("", R="A B", S="B C", T="C A")
+
+
+def _eliminated(
+    query: Hypergraph, turn: Sequence[str], sizes: Mapping[str, int]
+) -> tuple[_Step, ...]:
+    """The steps by which variables are eliminated in their turn."""
+    factors, steps = _factors(query), []
+    for variable in turn:
+        if variable in query.local:
+            continue
+        step, factors = _eliminate(factors, variable, sizes)
+        steps.append(step)
+    return tuple(steps)
 
 
 def width(order: VariableOrder, query: Hypergraph) -> int:

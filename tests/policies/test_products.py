@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from rekindle.calculus.schema import Field, Schema
 from rekindle.circuit.nodes import Table
-from rekindle.runtime import products
-from rekindle.runtime.products import Fate, Piece, Split, split, taken_apart
+from rekindle.runtime.matrices import products
+from rekindle.runtime.matrices.products import Fate, Piece, Split, split, taken_apart
 from rekindle.traces.arrays import WEIGHT, integers
 from tests.policies.strategies import Draw
 

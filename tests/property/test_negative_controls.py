@@ -21,7 +21,8 @@ import rekindle
 from rekindle.circuit.nodes import HalfJoin, Moment
 from rekindle.circuit.operators import group
 from rekindle.kernels import nested_time
-from rekindle.runtime import engine, log
+from rekindle.runtime import engine
+from rekindle.runtime.epochs import log
 from tests.property import values
 from tests.property.changes import Edit, Model
 from tests.property.laws import Subject, check_work

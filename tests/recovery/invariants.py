@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Container
 from pathlib import Path
 
-from rekindle.runtime.changes import changed
 from rekindle.runtime.database import Database
-from rekindle.runtime.history import History
-from rekindle.runtime.log import CommitLog
-from rekindle.runtime.state import Entry, State, ViewEntry
+from rekindle.runtime.epochs.changes import changed
+from rekindle.runtime.epochs.history import History
+from rekindle.runtime.epochs.log import CommitLog
+from rekindle.runtime.epochs.state import Entry, State, ViewEntry
 from rekindle.traces.opened import OPEN_SEGMENTS
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rekindle.errors import FencedError, LockedError
-from rekindle.runtime import lease as lease_module
-from rekindle.runtime import log as log_module
+from rekindle.runtime.epochs import log as log_module
+from rekindle.runtime.writers import lease as lease_module
 
 TERM = 3.0
 WAIT = 120.0

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.errors import CorruptionError, DefinitionError, HistoryError, StorageError
-from rekindle.runtime.backup import MARK, backup
 from rekindle.runtime.database import Database
-from rekindle.runtime.restore import restore
-from rekindle.runtime.verify import segments_of, verify
+from rekindle.runtime.upkeep.backup import MARK, backup
+from rekindle.runtime.upkeep.restore import restore
+from rekindle.runtime.upkeep.verify import segments_of, verify
 from tests.recovery.conftest import Opener
 from tests.recovery.disk import Disk, Operation, image_of, input_output_error
 from tests.recovery.disk import restore as put_back

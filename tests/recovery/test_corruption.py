@@ -18,8 +18,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from rekindle.errors import CorruptionError
-from rekindle.runtime import contents
 from rekindle.runtime.database import Database
+from rekindle.runtime.reading import contents
 from rekindle.traces.opened import OPEN_SEGMENTS
 from tests.recovery.conftest import Opener
 from tests.recovery.disk import image_of, restore

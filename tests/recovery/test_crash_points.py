@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from rekindle.runtime import log as log_module
-from rekindle.runtime.state import State
+from rekindle.runtime.epochs import log as log_module
+from rekindle.runtime.epochs.state import State
 from rekindle.traces import store as store_module
 from rekindle.traces.store import Store
 from tests.recovery.conftest import Opener

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.runtime.state import State
+from rekindle.runtime.epochs.state import State
 from rekindle.traces.opened import OPEN_SEGMENTS
 from rekindle.traces.store import Store
 from tests.recovery.conftest import Opener

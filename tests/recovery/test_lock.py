@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 HOLD = """
 import sys
-from rekindle.runtime.lease import Lease
+from rekindle.runtime.writers.lease import Lease
 from rekindle.traces.store import Store
 lease = Lease(Store(sys.argv[1]))
 print("held", flush=True)

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.errors import ConflictError, DefinitionError
-from rekindle.runtime import commits
 from rekindle.runtime.database import Database
-from rekindle.runtime.log import CommitLog
-from rekindle.runtime.restore import restore as restore_backup
+from rekindle.runtime.epochs.log import CommitLog
+from rekindle.runtime.transactions import commits
+from rekindle.runtime.upkeep.restore import restore as restore_backup
 from rekindle.traces.reader import TraceReader
 from rekindle.traces.store import Store
 from tests.recovery.conftest import Opener

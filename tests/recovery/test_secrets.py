@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 import rekindle
 from rekindle.cli.main import app
 from rekindle.errors import RekindleError
-from rekindle.runtime.backup import backup
-from rekindle.runtime.restore import restore
-from rekindle.runtime.source import RekindleSource
-from rekindle.runtime.verify import verify
+from rekindle.runtime.reading.source import RekindleSource
+from rekindle.runtime.upkeep.backup import backup
+from rekindle.runtime.upkeep.restore import restore
+from rekindle.runtime.upkeep.verify import verify
 from rekindle.traces import store as store_module
 from rekindle.traces.opened import OPEN_SEGMENTS
 from tests.recovery.disk import Disk, Interference, Operation, image_of

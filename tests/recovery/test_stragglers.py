@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.runtime.database import Database
-from rekindle.runtime.log import CommitLog
-from rekindle.runtime.state import State
+from rekindle.runtime.epochs.log import CommitLog
+from rekindle.runtime.epochs.state import State
 from rekindle.traces.opened import OPEN_SEGMENTS
 from tests.recovery.disk import image_of
 

@@ -25,7 +25,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
-from rekindle.runtime.log import CommitLog
+from rekindle.runtime.epochs.log import CommitLog
 from rekindle.traces.opened import OPEN_SEGMENTS
 from rekindle.traces.store import Store
 from tests.recovery.invariants import bag

@@ -12,7 +12,7 @@ import pytest
 
 import rekindle
 from rekindle.errors import DefinitionError
-from rekindle.runtime.verify import Damage, segments_of, verify
+from rekindle.runtime.upkeep.verify import Damage, segments_of, verify
 from tests.recovery.conftest import Opener
 from tests.recovery.invariants import load
 from tests.recovery.test_corruption import DAMAGES

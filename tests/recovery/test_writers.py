@@ -35,12 +35,12 @@ from rekindle.errors import (
     PrerequisiteError,
     UnsupportedError,
 )
-from rekindle.runtime import lease as lease_module
-from rekindle.runtime import lease_file
-from rekindle.runtime import log as log_module
-from rekindle.runtime.host_lock import HostLock
-from rekindle.runtime.lease import Lease
-from rekindle.runtime.log import CommitLog
+from rekindle.runtime.epochs import log as log_module
+from rekindle.runtime.epochs.log import CommitLog
+from rekindle.runtime.writers import lease as lease_module
+from rekindle.runtime.writers import lease_file
+from rekindle.runtime.writers.host_lock import HostLock
+from rekindle.runtime.writers.lease import Lease
 from rekindle.traces import conditional
 from rekindle.traces import store as store_module
 from rekindle.traces.conditional import UncertainError
@@ -375,7 +375,7 @@ def test_a_writer_waits_no_longer_than_it_was_told(uri: str, writer: Opened) -> 
 
 def test_a_wait_is_a_number_of_seconds(tmp_path: Path) -> None:
     for wrong in (-1.0, float("nan")):
-        with pytest.raises(DefinitionError, match="wait must be"):
+        with pytest.raises(DefinitionError, match="wait is a number of seconds"):
             rekindle.connect(str(tmp_path), wait=wrong)
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rekindle.runtime import garbage, log, rolling
 from rekindle.runtime.database import Database
+from rekindle.runtime.epochs import garbage, log, rolling
 from rekindle.traces import trace
 
 Row = tuple[Any, ...]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from rekindle.runtime import lease as lease_module
-from rekindle.runtime.lease import Lease
-from rekindle.runtime.log import CommitLog
-from rekindle.runtime.state import State
+from rekindle.runtime.epochs.log import CommitLog
+from rekindle.runtime.epochs.state import State
+from rekindle.runtime.writers import lease as lease_module
+from rekindle.runtime.writers.lease import Lease
 from rekindle.traces.store import Store
 
 REPOSITORY = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def from_elsewhere(patch: pytest.MonkeyPatch) -> None:
 
 HOLD = """
 import sys
-from rekindle.runtime import lease
+from rekindle.runtime.writers import lease
 lease.TERM = float(sys.argv[2])
 from tests.recovery.writers import Writer
 writer = Writer.open(sys.argv[1])

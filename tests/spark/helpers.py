@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,3 +75,19 @@ def strays(db: Database) -> list[str]:
     engine = db._engine
     known = engine.state.paths | {file.path for file in engine._garbage._waiting}
     return [path for path in engine.store.list("data") if path not in known]
+
+
+def follow_groups(
+    db: Database, type_: str, values: Sequence[str], views: Mapping[str, str], steps: Sequence[str]
+) -> None:
+    """Views of t (n, k, x), x of a type with some values and NULL, are right after each step."""
+    db.sql(f"CREATE TABLE t (n INT, k INT, x {type_})")
+    for name, query in views.items():
+        db.create_view(name, query)
+    rows = ", ".join(
+        f"({n}, {1 + n % 2}, CAST({value} AS {type_}))" for n, value in enumerate([*values, "NULL"])
+    )
+    for statement in (f"INSERT INTO t VALUES {rows}", *steps):
+        db.sql(statement)
+        for view in views:
+            assert collected(db.table(view)) == collected(db.recompute(view)), statement

@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.errors import DefinitionError, HistoryError, StatementError
-from rekindle.runtime import contents as contents_module
-from rekindle.runtime import rolling
-from rekindle.runtime.changes import changed
-from rekindle.runtime.contents import snapshot
 from rekindle.runtime.database import Database
+from rekindle.runtime.epochs import rolling
+from rekindle.runtime.epochs.changes import changed
+from rekindle.runtime.reading import contents as contents_module
+from rekindle.runtime.reading.contents import snapshot
 from rekindle.traces import trace as trace_module
 from rekindle.traces.partition import ALL_KEYS
 from tests.property.oracle import Bag
@@ -220,8 +220,8 @@ def test_retention_is_remembered(warehouse: str, spark: SparkSession) -> None:
 
 
 def test_files_stay_few(warehouse: str, spark: SparkSession, monkeypatch: Any) -> None:
-    monkeypatch.setattr("rekindle.runtime.garbage.GRACE_SECONDS", 0.0)
-    monkeypatch.setattr("rekindle.runtime.garbage.GRACE_EPOCHS", 0)
+    monkeypatch.setattr("rekindle.runtime.epochs.garbage.GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("rekindle.runtime.epochs.garbage.GRACE_EPOCHS", 0)
     counts = []
     with rekindle.connect(warehouse, spark) as db:
         db.sql("CREATE TABLE t (a INT, b INT)")

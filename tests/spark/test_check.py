@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from rekindle.catalyst.jvm import Catalyst
 from rekindle.circuit.operators import group
 from rekindle.errors import CheckError
-from rekindle.runtime import check
-from rekindle.runtime.check import SMALL, Sides, compare
 from rekindle.runtime.database import Database
+from rekindle.runtime.upkeep import check
+from rekindle.runtime.upkeep.check import SMALL, Sides, compare
 
 EQUAL = {
     "nothing": ("VALUES (1) AS t(a) WHERE a > 1", "VALUES (2) AS t(a) WHERE a > 2"),

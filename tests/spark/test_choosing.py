@@ -8,7 +8,7 @@ import pytest
 
 from rekindle.incremental.policies.choice import Policy
 from rekindle.runtime.database import Database
-from rekindle.runtime.state import ViewEntry
+from rekindle.runtime.epochs.state import ViewEntry
 
 QUERY = """
     SELECT a.k, count(*) AS n, sum(a.x * c.x) AS s
@@ -24,7 +24,7 @@ def policy_of(db: Database, view: str) -> Policy:
 
 @pytest.fixture
 def tables(db: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
-    monkeypatch.setattr("rekindle.runtime.choosing.LEAST_ROWS", 100)
+    monkeypatch.setattr("rekindle.runtime.views.choosing.LEAST_ROWS", 100)
     for name in "abc":
         db.sql(f"CREATE TABLE {name} (k INT, x INT)")
     return db

@@ -15,8 +15,8 @@ from rekindle.calculus.schema import Field, Schema
 from rekindle.circuit.nodes import Table
 from rekindle.errors import RowError
 from rekindle.runtime.database import Database
-from rekindle.runtime.lengths import fitted, fitted_column
-from rekindle.runtime.state import TableEntry, entry_from_json, entry_to_json
+from rekindle.runtime.epochs.state import TableEntry, entry_from_json, entry_to_json
+from rekindle.runtime.rows.lengths import fitted, fitted_column
 from tests.property.oracle import collected
 from tests.spark.helpers import refused, rows
 

@@ -93,6 +93,29 @@ def test_a_view_that_is_not_written_so(shop: Database, header: str) -> None:
         shop.sql(f"{header} SELECT k AS a FROM r")
 
 
+def test_a_view_of_constants_that_fail(shop: Database) -> None:
+    """Spark computes them when it reads the query, or when the view is filled."""
+    for query in ("SELECT 1/0 AS z", "SELECT k, 1 DIV 0 AS z FROM r", "SELECT raise_error('x') z"):
+        with mistaken(shop, EvaluationError, "nothing was applied"):
+            shop.create_view("v", query)
+    failing = shop.spark.range(1).selectExpr("raise_error('no') AS k")
+    with mistaken(shop, EvaluationError, "no"):
+        shop.create_view("v", failing)
+    with mistaken(shop, EvaluationError, "nothing was applied"):
+        shop.create_model(
+            "w", "SELECT x / 0 AS x, y FROM r JOIN s USING (k)", features=["x"], label="y"
+        )
+    with mistaken(shop, EvaluationError, "nothing was applied"):
+        shop.mrql("sum(select x.k/0 from x in r);")
+
+
+@pytest.mark.parametrize("inner", ["SELECT 1", "CREATE TABLE passed_by (a INT) USING parquet"])
+def test_a_statement_in_a_text_is_not_passed_on_to_spark(shop: Database, inner: str) -> None:
+    with mistaken(shop, StatementError, "EXECUTE is not run by a Rekindle database"):
+        shop.sql(f"/* a */ EXECUTE IMMEDIATE '{inner}'")
+    assert not shop.spark.catalog.tableExists("passed_by")
+
+
 @pytest.mark.parametrize("policy", ["view_tree", "higher_order"])
 def test_a_policy_says_that_it_does_not_take_outer_joins(shop: Database, policy: str) -> None:
     with mistaken(shop, UnsupportedError, "an outer join", "only inner joins"):

@@ -15,7 +15,7 @@ from rekindle.calculus.bodies import Measures
 from rekindle.calculus.terms import TopRows
 from rekindle.circuit.nodes import GroupMap
 from rekindle.runtime.database import Database
-from tests.spark.helpers import collected, rows_of_groups_read
+from tests.spark.helpers import collected, follow_groups, rows_of_groups_read
 
 VALUES = {
     "tinyint": ["-128", "127", "0", "-128"],
@@ -58,21 +58,17 @@ def test_groups_lose_their_values_and_come_back(db: Database, placement: str) ->
 
 
 def _follow(db: Database, type_: str, steps: Sequence[str]) -> None:
-    db.sql(f"CREATE TABLE t (n INT, k INT, x {type_})")
     measures = ", ".join(f"{measure} AS m{i}" for i, measure in enumerate(MEASURES))
-    db.create_view("keyed", f"SELECT k, {measures}, count(x) AS c FROM t GROUP BY k")
-    db.create_view("whole", f"SELECT {measures}, size(collect_list(n)) AS c FROM t")
+    views = {
+        "keyed": f"SELECT k, {measures}, count(x) AS c FROM t GROUP BY k",
+        "whole": f"SELECT {measures}, size(collect_list(n)) AS c FROM t",
+    }
+    follow_groups(db, type_, VALUES[type_], views, steps)
     assert set(_functions(db)) == {
         AggregateFunction.MODE,
         AggregateFunction.MODE_DESCENDING,
         AggregateFunction.OTHER,
     }
-    values = enumerate([*VALUES[type_], "NULL"])
-    rows = ", ".join(f"({n}, {1 + n % 2}, CAST({value} AS {type_}))" for n, value in values)
-    for statement in (f"INSERT INTO t VALUES {rows}", *steps):
-        db.sql(statement)
-        for view in ("keyed", "whole"):
-            assert collected(db.table(view)) == collected(db.recompute(view)), statement
 
 
 def _functions(db: Database) -> list[AggregateFunction]:

@@ -26,7 +26,7 @@ def test_what_the_stages_over_a_table_read(db: Database, placement: Placement) -
     db.sql("INSERT INTO t VALUES (1, 1, 'x', DATE '2020-01-01', 5), (2, 0, 'x', NULL, 7)")
     for i, query in enumerate(VIEWS):
         db.sql(f"CREATE MATERIALIZED VIEW v{i} AS {query}")
-    db._engine.placement = placement
+    db._engine.placing.forced = placement
     db.sql("INSERT INTO t VALUES (3, 4, 'x', DATE '2020-01-01', 9), (NULL, NULL, NULL, NULL, NULL)")
     db.sql("DELETE FROM t WHERE a = 1")
     for i, (query, expected) in enumerate(VIEWS.items()):

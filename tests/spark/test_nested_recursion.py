@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle
-from rekindle.errors import DefinitionError, IterationLimitError, UnsupportedError
+from rekindle.errors import DefinitionError, IterationLimitError
 from rekindle.frontends.fixpoints.fixpoint import Fixpoint
 from rekindle.runtime.database import Database
 from rekindle.spark.step import Placement
 from tests.nested.frames import fixpoint
-from tests.nested.programs import EndlessError, random_program, result
+from tests.nested.programs import EndlessError, random_program, result, with_functions
 from tests.spark.helpers import bag, refused, rows, strays
 
 Edge = tuple[int, int]
@@ -100,10 +100,12 @@ def test_components_follow_random_changes(db: Database) -> None:
     assert last is not None and max(step.visits for step in last.nodes.values()) < 12
 
 
-@pytest.mark.parametrize("seed", [11, 19])
-def test_random_programs_follow_random_changes(db: Database, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "functions"), [(11, False), (19, False), (6, True), (12, True)])
+def test_random_programs_follow_random_changes(db: Database, seed: int, functions: bool) -> None:
     """Also where they do not end: then nothing is applied."""
     program = random_program(random.Random(seed))
+    if functions:
+        program = with_functions(program, random.Random(seed))
     db.sql("CREATE TABLE edge (a INT, b INT)")
     db.create_view("v", fixpoint(program, db.table("edge").distinct()))
     pick, live, endless = random.Random(seed + 1000), list[Edge](), 0
@@ -244,9 +246,6 @@ def test_what_is_no_nested_fixpoint_is_refused(db: Database) -> None:
         db.create_view("v", rekindle.fixpoint(table, lambda rows: None))  # type: ignore[arg-type,return-value]
     with refused(db, DefinitionError, "begins with a DataFrame, not with a Fixpoint"):
         rekindle.fixpoint(rekindle.fixpoint(table, lambda rows: rows), wrong)  # type: ignore[arg-type]
-    ranked = "rank() OVER (PARTITION BY x % 2 ORDER BY x) AS x"
-    with refused(db, UnsupportedError, "cannot be part of that relation's own recursion"):
-        db.create_view("v", rekindle.fixpoint(table, lambda rows: rows.selectExpr(ranked)))
 
 
 @pytest.mark.parametrize("place", ["inline", "spark"])

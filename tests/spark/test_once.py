@@ -184,7 +184,7 @@ def test_an_attempt_too_many_is_neither_counted_nor_read(
     for number in range(work.count):
         for Context.attempt in (2 * number, 2 * number + 1):
             report = pa.concat_tables(work.tables(number)).to_pylist()
-        reports += [(row["run"], row["part"], row["passed"]) for row in report]
+        reports += [(row["run"], row["keys"], row["part"], row["passed"]) for row in report]
     taken = Reports.of(reports, 2)
     assert [passed.rows for passed in taken.passed] == [2, 2]
     assert len(store.list("data")) == 8, "a run and a file for each attempt at each task"

@@ -30,17 +30,22 @@ def open_house(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
         db.sql("CREATE MATERIALIZED VIEW n AS SELECT a, count(*) AS n FROM t GROUP BY a")
         db.sql("INSERT INTO t (id, a, s) VALUES (1, 1, 'x'), (2, 1, NULL)")
         db.sql("INSERT INTO u VALUES (1, 'a'), (2, 'd'), (2, 'd')")
+        db.create_table("bags", "id int, items array<struct<n: int>>", primary_key=["id"])
+        db.sql("INSERT INTO bags VALUES (1, array(named_struct('n', 1)))")
+        db.define("near", "(m, n) -> m.a = n.a")
         yield db
 
 
 def attempt(db: Database, call: Callable[[], object]) -> None:
     """The call succeeds, or raises an error of ours and leaves the database as it was."""
-    before = (db.epoch, db.tables, db.views)
+    before = (db.tables, db.views, db.functions)
+    epoch = db.epoch
     try:
         call()
     except RekindleError as error:
         assert str(error)
-        assert (db.epoch, db.tables, db.views) == before
+        assert (db.tables, db.views, db.functions) == before
+        assert db.epoch == epoch or db.streams, "a stream is stored before it is started"
     assert db.sql("SELECT count(*) AS n FROM t").schema.names == ["n"]
 
 
@@ -114,7 +119,111 @@ CALLS: dict[str, Callable[[Database, Any, Any, Any], object]] = {
     "place": lambda db, name, x, y: db.place(x),
     "refresh_by": lambda db, name, x, y: db.refresh_by(x),
     "sql": lambda db, name, x, y: db.sql(x, y),
+    "timestamp": lambda db, name, x, y: db.table("t", timestamp=x),
+    "shredded": lambda db, name, x, y: db.shredded(name),
+    "arrow": lambda db, name, x, y: db.arrow(name, epoch=x, timestamp=y),
+    "where": lambda db, name, x, y: db.arrow("bags", where={name: x} if _is_key(name) else x),
+    "changes_arrow": lambda db, name, x, y: db.changes_arrow(name, since=x),
+    "commits": lambda db, name, x, y: db.commits(since=x),
+    "subscribe": lambda db, name, x, y: db.subscribe(name, since=x).close(),
+    "next": lambda db, name, x, y: db.subscribe("t", since=0).next(timeout=x),
+    "wait": lambda db, name, x, y: db.subscribe("t", print).wait(epoch=0, timeout=x),
+    "watermark": lambda db, name, x, y: db.watermark(name),
+    "lateness": lambda db, name, x, y: db.create_table(
+        "late", "ts timestamp", lateness=x, late=y, retain="0 days"
+    ),
+    "length": lambda db, name, x, y: db.create_table(
+        "late", "ts timestamp", lateness={"ts": x}, retain="0 days"
+    ),
+    "transaction": lambda db, name, x, y: db.transaction(timeout=x).rollback(),
+    "once": lambda db, name, x, y: _in_transaction(db, lambda tx: tx.once(name, x)),
+    "advance": lambda db, name, x, y: _in_transaction(db, lambda tx: tx.advance(name, x)),
+    "offset": lambda db, name, x, y: _in_transaction(db, lambda tx: tx.offset(x)),
+    "factored": lambda db, name, x, y: _in_transaction(
+        db, lambda tx: tx.update_factored(name, x, y)
+    ),
+    "nested": lambda db, name, x, y: _in_transaction(
+        db, lambda tx: tx.nested("bags", x, name).insert(y)
+    ),
+    "selected": lambda db, name, x, y: _in_transaction(
+        db, lambda tx: tx.nested("bags", 1, "items").update(x, y)
+    ),
+    "deleted": lambda db, name, x, y: _in_transaction(
+        db, lambda tx: tx.nested("bags", 1, "items").delete_where(x)
+    ),
+    "queried": lambda db, name, x, y: _in_transaction(
+        db, lambda tx: tx.nested("bags", 1, "items").insert_query(x, y)
+    ),
+    "emit": lambda db, name, x, y: db.create_view(name, "SELECT a FROM t", emit=x, shredding=y),
+    "kinds": lambda db, name, x, y: db.create_model(
+        name, "SELECT id, f FROM t", label="f", features=["id"], kind=x, degree=y
+    ),
+    "retain": lambda db, name, x, y: db.retain(x),
+    "define": lambda db, name, x, y: db.define(name, x),
+    "redefine": lambda db, name, x, y: db.redefine("near", x),
+    "drop_function": lambda db, name, x, y: db.drop_function(name),
+    "mrql": lambda db, name, x, y: db.mrql(x),
+    "comprehension": lambda db, name, x, y: db.create_view(name, rekindle.comprehension(x)),
+    "mrql_view": lambda db, name, x, y: db.create_view(name, rekindle.mrql(x)),
+    "agca": lambda db, name, x, y: db.create_view(name, rekindle.agca(x)),
+    "fixpoint": lambda db, name, x, y: db.create_view(
+        name, rekindle.fixpoint(db.table("u"), lambda u: x, iterations=y)
+    ),
+    "while_any": lambda db, name, x, y: db.create_view(
+        name, rekindle.fixpoint(db.table("u"), lambda u: u, while_any=x, limit=y)
+    ),
+    "stream": lambda db, name, x, y: db.stream(name, x),
+    "stream_of": lambda db, name, x, y: db.stream(
+        "u", _never(db), name=name, mode=x, weight=y
+    ).stop(),
+    "interval": lambda db, name, x, y: db.stream("u", _never(db), interval=x, sequence_by=y).stop(),
+    "deletes": lambda db, name, x, y: db.stream("u", _never(db), "changes", deletes=x, keys=y),
+    "create_stream": lambda db, name, x, y: db.create_stream(name, x),
+    "resume_streams": lambda db, name, x, y: db.resume_streams(x),
+    "drop_stream": lambda db, name, x, y: db.drop_stream(x),
+    "register": lambda db, name, x, y: db.register(name, x),
+    "refresh": lambda db, name, x, y: db.refresh(name),
+    "connect": lambda db, name, x, y: rekindle.connect(db.path, db.spark, mode="read", wait=x),
+    "modes": lambda db, name, x, y: rekindle.connect(db.path, db.spark, mode=x),
+    "parts": lambda db, name, x, y: rekindle.connect(
+        db.path, db.spark, mode="read", partitions=x, trust=y
+    ).close(),
+    "session": lambda db, name, x, y: rekindle.connect(db.path, x, mode="read"),
+    "path": lambda db, name, x, y: rekindle.connect(_nowhere(x), db.spark, mode="read"),
+    "read": lambda db, name, x, y: rekindle.read(_nowhere(x)),
+    "verify": lambda db, name, x, y: rekindle.verify(_nowhere(x)),
+    "backup": lambda db, name, x, y: db.backup(x) if not isinstance(x, str) else None,
+    "restore": lambda db, name, x, y: rekindle.restore(db.path, db.path, epoch=x),
+    "restore_from": lambda db, name, x, y: rekindle.restore(_nowhere(x), db.path),
 }
+
+
+def _is_key(name: object) -> bool:
+    """Can it be a key of a dict?"""
+    try:
+        hash(name)
+    except TypeError:
+        return False
+    return True
+
+
+def _nowhere(place: Any) -> Any:
+    """The place, and one at which nothing is where it could be a place."""
+    return f"/nowhere/{place}" if isinstance(place, str) and place else place
+
+
+def _in_transaction(db: Database, work: Callable[[rekindle.Transaction], object]) -> None:
+    with db.transaction() as tx:
+        try:
+            work(tx)
+        finally:
+            tx.rollback()
+
+
+def _never(db: Database) -> Any:
+    """A stream that gives nothing."""
+    rate = db.spark.readStream.format("rate").option("rowsPerSecond", "1").load()
+    return rate.where("value < 0").selectExpr("value AS k", "'w' AS w")
 
 
 @settings(QUICK, max_examples=100)

@@ -31,7 +31,7 @@ def test_an_expression_fails_only_on_pairs_that_are_there(
     db.sql("INSERT INTO a VALUES (5, 5)")
     db.sql("INSERT INTO b VALUES (1, 0), (2, 2), (5, 1), (7, 0)")
     db.sql("DELETE FROM b WHERE k = 1")
-    db._engine.placement = placement
+    db._engine.placing.forced = placement
 
     db.sql("INSERT INTO a VALUES (1, 1), (2, 2)")  # meets what was deleted
     with db.transaction() as tx:  # what leaves meets what comes, on either side

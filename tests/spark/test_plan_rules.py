@@ -22,7 +22,7 @@ QUERY = """
 def plan(db: Database) -> JavaObject:
     db.sql("CREATE TABLE t (a STRING COLLATE UTF8_LCASE, b INT)")
     catalog = db._connection.definitions.catalog
-    return optimise(catalog.catalyst, catalog.resolve(QUERY))
+    return optimise(catalog.catalyst, catalog.leaves, catalog.resolve(QUERY))
 
 
 def test_the_order_of_the_rules(db: Database) -> None:

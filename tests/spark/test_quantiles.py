@@ -14,7 +14,7 @@ from rekindle.calculus.terms import Quantiles
 from rekindle.circuit.nodes import GroupMap
 from rekindle.errors import EvaluationError
 from rekindle.runtime.database import Database
-from tests.spark.helpers import collected, rows_of_groups_read
+from tests.spark.helpers import collected, follow_groups, rows_of_groups_read
 
 VALUES = {
     "tinyint": ["-128", "0", "127", "5", "5"],
@@ -57,22 +57,18 @@ def test_groups_lose_their_values_and_come_back(db: Database, placement: str) ->
 
 
 def _follow(db: Database, type_: str, steps: Sequence[str]) -> None:
-    db.sql(f"CREATE TABLE t (n INT, k INT, x {type_})")
     # Arrays of months cannot be stored.
     chosen = [m for m in MEASURES if "month" not in type_ or "array" not in m]
     measures = ", ".join(f"{measure} AS m{i}" for i, measure in enumerate(chosen))
-    db.create_view("keyed", f"SELECT k, {measures}, count(x) AS c FROM t GROUP BY k")
-    db.create_view("whole", f"SELECT {measures} FROM t")
-    assert {type(reach) for reach in _extents(db)} == {Quantiles}
-    values = enumerate([*VALUES[type_], "NULL"])
-    rows = ", ".join(f"({n}, {1 + n % 2}, CAST({value} AS {type_}))" for n, value in values)
-    for statement in (f"INSERT INTO t VALUES {rows}", *steps):
-        db.sql(statement)
-        for view in ("keyed", "whole"):
-            assert collected(db.table(view)) == collected(db.recompute(view)), statement
+    views = {
+        "keyed": f"SELECT k, {measures}, count(x) AS c FROM t GROUP BY k",
+        "whole": f"SELECT {measures} FROM t",
+    }
+    follow_groups(db, type_, VALUES[type_], views, steps)
+    assert {type(reach) for reach in _reaches(db)} == {Quantiles}
 
 
-def _extents(db: Database) -> list[Any]:
+def _reaches(db: Database) -> list[Any]:
     return [n.reach for n in db._engine.circuit.nodes.values() if isinstance(n, GroupMap)]
 
 
@@ -98,7 +94,7 @@ def test_percentiles_of_one_column_are_found_together(db: Database) -> None:
     db.create_view(
         "v", "SELECT k, median(x) a, percentile(x, 0.9) b, median(y) c FROM t GROUP BY k"
     )
-    assert sorted(reach.fractions for reach in _extents(db)) == [(0.5,), (0.5, 0.9)]
+    assert sorted(reach.fractions for reach in _reaches(db)) == [(0.5,), (0.5, 0.9)]
 
 
 def test_explain_says_which_values_decide(db: Database) -> None:

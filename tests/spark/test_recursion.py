@@ -293,6 +293,27 @@ def test_with_recursive(db: Database) -> None:
     db.check("needs")
 
 
+def test_recursive_parts_that_are_not_linear_see_one_iteration(db: Database) -> None:
+    """As Spark evaluates them: what is distinct, or joined, is what the iteration before gave."""
+    db.sql("CREATE TABLE t (g INT, x INT)")
+    for name, part in {
+        "distinct": "SELECT DISTINCT g, x + 1 FROM r WHERE x < 6",
+        "met": "SELECT a.g, b.x + 1 FROM r a JOIN r b ON a.g = b.g AND a.x <= b.x WHERE b.x < 4",
+    }.items():
+        db.sql(
+            f"CREATE MATERIALIZED VIEW {name} AS WITH RECURSIVE r(g, x) AS "
+            f"(SELECT g, x FROM t UNION ALL {part}) SELECT * FROM r"
+        )
+    for statement in (
+        "INSERT INTO t VALUES (1, 2), (1, 2), (1, 3), (2, 4), (NULL, 4)",
+        "DELETE FROM t WHERE x = 3",
+    ):
+        db.sql(statement)
+        db.check("distinct")
+        db.check("met")
+    assert rows(db, "distinct")[(1, 2)] == 2 and rows(db, "distinct")[(1, 3)] == 1
+
+
 def test_a_fixpoint_of_functions(db: Database) -> None:
     """Not monotone: at every step all marks move on, and those at the end stay."""
     db.sql("CREATE TABLE mark (at INT)")

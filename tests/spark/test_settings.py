@@ -18,7 +18,7 @@ from rekindle.catalyst.settings import Settings
 from rekindle.errors import CheckError, CorruptionError, DefinitionError, EvaluationError
 from rekindle.frontends.spark_sql.definition import SqlDefinition
 from rekindle.runtime.database import Database
-from rekindle.runtime.state import ViewEntry, entry_from_json, entry_to_json
+from rekindle.runtime.epochs.state import ViewEntry, entry_from_json, entry_to_json
 
 MADE = {
     "spark.sql.session.timeZone": "America/New_York",

@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 
 from rekindle.errors import CheckError
 from rekindle.runtime.database import Database
-from rekindle.runtime.reading import DataReader
-from rekindle.runtime.state import State
+from rekindle.runtime.epochs.state import State
+from rekindle.runtime.reading.reading import DataReader
 
 OPEN = {
     "limit": "SELECT k, p FROM t ORDER BY p DESC LIMIT 3",

@@ -134,3 +134,22 @@ def test_nanoseconds_are_refused(berlin: Database) -> None:
     for rows in ([(fine,)], pd.DataFrame({"z": [fine]})):
         with berlin.transaction() as tx, pytest.raises(RowError, match="column 'z' of 't'"):
             tx.insert("t", rows)
+
+
+def test_values_of_parameters_are_read_as_literals_are(berlin: Database) -> None:
+    berlin.sql("CREATE TABLE t (a INT, z TIMESTAMP, n TIMESTAMP_NTZ)")
+    for i, time in enumerate(WALL):
+        berlin.sql(f"INSERT INTO t VALUES ({i}, TIMESTAMP'{time}', TIMESTAMP'{time}')")
+        berlin.sql("INSERT INTO t VALUES (:a, :z, :z)", args={"a": i, "z": time})
+        given = [i, pd.Timestamp(time), np.datetime64(time)]
+        berlin.sql("INSERT INTO t SELECT ?, ?, ?", args=given)
+        berlin.sql("INSERT INTO t SELECT ?, element_at(?, 1), ?", args=[i, [time], time])
+    found = berlin.sql("SELECT a, count(DISTINCT z, n) AS n, count(*) AS c FROM t GROUP BY a")
+    assert sorted(map(tuple, found.collect())) == [(i, 1, 4) for i in range(len(WALL))]
+    assert berlin.sql("SELECT ? AS z", args=[AWARE]).selectExpr("string(z)").collect() == [
+        ("2024-07-01 23:30:00",)
+    ]
+    nothing = berlin.sql("SELECT :t IS NULL AS n", args={"t": np.datetime64("NaT")})
+    assert nothing.collect() == [(True,)]
+    with pytest.raises(rekindle.RekindleError, match=":t"):
+        berlin.sql("SELECT :t", args={"t": pd.Timestamp("2024-07-01 23:30:00.000000001")})

@@ -57,7 +57,7 @@ def test_a_refusal_says_where(pairs: Database, query: str, where: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["current_timestamp()", "rand()", "uuid()", "current_date()", "now()", "randn()"]
+    "call", ["current_time()", "rand()", "uuid()", "current_user()", "randn()"]
 )
 def test_a_volatile_function_is_refused(pairs: Database, call: str) -> None:
     with refused(pairs, UnsupportedError, call.split("(")[0]):

@@ -73,7 +73,7 @@ VIEWS = {
     "one partition": _query("sum(x); rank()", "(ORDER BY o NULLS LAST {})", ""),
     "whole": _query("ntile(2); row_number(); lag(x)", TOTAL, ""),
 }
-EXTENTS: dict[str, list[type[Reach] | None]] = {
+REACHES: dict[str, list[type[Reach] | None]] = {
     "near rows": [SlidingFrame],
     "lag and lead": [SlidingFrame],
     "near values": [SlidingFrame],
@@ -129,7 +129,7 @@ def _typed(row: Row) -> Row:
     return (*row[:5], None if row[5] is None else Decimal(row[5]))
 
 
-def _extents(db: Database, view: str) -> list[Reach | None]:
+def _reaches(db: Database, view: str) -> list[Reach | None]:
     circuit = db._engine.circuit
     nodes = circuit.reachable(db._engine.state.entry(_named(view)).node)
     return [node.reach for node in nodes if isinstance(node, GroupMap)]
@@ -152,7 +152,7 @@ def test_every_step_gives_what_spark_gives(db: Database, placement: str) -> None
             # The others begin with rows that are there.
             for name in others:
                 db.create_view(_named(name), VIEWS[name])
-                assert [reach and type(reach) for reach in _extents(db, name)] == EXTENTS[name]
+                assert [reach and type(reach) for reach in _reaches(db, name)] == REACHES[name]
         _agree(db)
     if placement == "inline":
         for statement in (
@@ -255,7 +255,7 @@ def test_what_needs_the_whole_partition_gets_it(db: Database) -> None:
     db.sql(SPEND)
     for i, function in enumerate(WHOLE.values()):
         db.create_view(f"v{i}", f"SELECT k, o, x, {function} AS f FROM t")
-        assert _extents(db, f"v{i}") == [None], function
+        assert _reaches(db, f"v{i}") == [None], function
     db.sql("INSERT INTO t VALUES (1, 1, 1), (1, 2, NULL), (1, 3, 5)")
     _agree(db)
     db.sql("UPDATE t SET x = 7 WHERE o = 2")
@@ -299,7 +299,7 @@ def test_frames_of_time(db: Database) -> None:
     )
     db.create_view("dates", "SELECT day, sum(x) OVER (ORDER BY day RANGE 2 PRECEDING) AS s FROM e")
     for view in ("days", "dates"):
-        assert [type(reach) for reach in _extents(db, view)] == [SlidingFrame]
+        assert [type(reach) for reach in _reaches(db, view)] == [SlidingFrame]
     db.sql(
         "INSERT INTO e SELECT timestamp'2024-03-30 00:00:00Z' + make_dt_interval(0, id), "
         "date_add(date'2024-03-30', CAST(id DIV 24 AS INT)), id FROM range(72)"
@@ -363,7 +363,7 @@ def test_an_overflow_is_met_as_without(db: Database) -> None:
 def test_distances_follow_the_frame(db: Database) -> None:
     db.sql(SPEND)
     db.create_view("a", f"SELECT {LOCAL} FROM t")
-    assert _extents(db, "a") == [SlidingFrame(3, 4, 5, Distance.ROWS)]
+    assert _reaches(db, "a") == [SlidingFrame(3, 4, 5, Distance.ROWS)]
 
 
 LOCAL = (

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rekindle.errors import DefinitionError, RekindleError, StorageError
+from rekindle.errors import DefinitionError, ExecutionError, RekindleError, StorageError
 from rekindle.redaction import without_secrets
 from rekindle.traces import store as store_module
 from rekindle.traces.faults import named, storage_error
@@ -222,3 +222,13 @@ def test_a_block_names_what_happens_in_it() -> None:
         raise OSError(errno.ENOSPC, "no room")
     with pytest.raises(pa.ArrowInvalid), named("/w"):
         raise pa.ArrowInvalid("no fault of the store")
+
+
+def test_a_jvm_that_has_ended_is_no_fault_of_a_store() -> None:
+    """The connection to Java is refused as that to a store is: whose it was tells them apart."""
+    client: dict[str, Any] = {"__name__": "py4j.clientserver"}
+    exec("def connect(): raise ConnectionRefusedError(111, 'Connection refused')", client)
+    with pytest.raises(ExecutionError, match="the JVM of Spark has ended"), named("/warehouse"):
+        client["connect"]()
+    with pytest.raises(StorageError, match="does not answer"), named("/warehouse"):
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")

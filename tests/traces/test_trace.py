@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rekindle.traces import Run, Segment, Store, Trace, TraceReader, fuel_for, key_ranges
+from rekindle.traces import reader as reader_module
 from rekindle.traces import trace as trace_module
 from rekindle.traces.arrays import identity_columns
 from tests.traces.model import (
@@ -20,6 +22,7 @@ from tests.traces.model import (
     as_dict,
     key_of,
     names,
+    payload_of,
     small_levels,
     sorted_keys,
     streams,
@@ -37,6 +40,9 @@ def check_reader(reader: TraceReader, model: dict[int, int], rows: list[int]) ->
         assert as_dict(pa.concat_tables([LAYOUT.empty(), *tables])) == model
         stored = [key for keys in reader.keys(size) for key in keys.tolist()]
         assert stored == sorted({key_of(row) for row in model})
+        for most, apart in ((0, 0), (reader_module.MOST, 0), (0, reader_module.SET_APART)):
+            with patch.multiple(reader_module, MOST=most, SET_APART=apart):
+                check_contents(list(reader.contents(size)), model)
     narrow = reader.of_columns(["c2"]).whole()
     assert narrow.column_names == [*LAYOUT.schema.names[:-3], "c2"]
     weights_of = zip(*(narrow.column(n).to_pylist() for n in ("c2", "_weight")), strict=True)
@@ -56,6 +62,14 @@ def check_reader(reader: TraceReader, model: dict[int, int], rows: list[int]) ->
         assert (weights[position] if position >= 0 else None) == model.get(row)
         if position >= 0:
             assert found.table.column("c2")[position].as_py() == row
+
+
+def check_contents(tables: list[pa.Table], model: dict[int, int]) -> None:
+    """Every row once, however few of them meet others."""
+    rows = [row for table in tables for row in table.to_pylist()]
+    assert {row["c2"]: row["_weight"] for row in rows} == model and len(rows) == len(model)
+    for row in rows:
+        assert (row["c0"], row["c1"], row["c2"]) == payload_of(row["c2"])
 
 
 @settings(max_examples=60, deadline=None)

@@ -89,6 +89,7 @@ class Arrangement(Keyed, Stateful):
     prefix = "arrange"
     linearity = Linearity.LINEAR
     colour = "#2563eb"
+    may_lose_rows = True
 
     @property
     def identity(self) -> tuple[object, ...]:

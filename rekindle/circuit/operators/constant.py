@@ -9,6 +9,7 @@ from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
+from rekindle.circuit.operators.bounds import Bounds
 from rekindle.circuit.operators.node import Indexed, Stateful
 from rekindle.circuit.operators.sizes import Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
@@ -47,6 +48,9 @@ class Constant(Stateful, Indexed):
 
     def incremental_cost(self, sizes: Sizes) -> Cost:
         return Cost(0, 0)
+
+    def frontier_in(self, bounds: Bounds) -> None:
+        return None
 
     @property
     def links(self) -> tuple[Link, ...]:

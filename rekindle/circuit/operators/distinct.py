@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
+from rekindle.circuit.operators.bounds import Bounds, Frontier, Need
 from rekindle.circuit.operators.node import Passing
-from rekindle.circuit.operators.running import Cut, Environment, Moment, Reading, Work
+from rekindle.circuit.operators.running import Cut, Environment, IntegralRead, Moment, Work
 from rekindle.circuit.operators.sizes import Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Link, Role, Words
@@ -52,7 +53,7 @@ class DistinctRows(Passing):
         names = [WEIGHT, *layout.payload.names]
         return Work(
             self.arrangement,
-            (Reading(self.arrangement, Moment.BEFORE),),
+            (IntegralRead(self.arrangement, Moment.BEFORE),),
             partial(_distinct, self.stamps, names),
             pa.schema([layout.schema.field(name) for name in names]),
             Cut.BETWEEN_KEYS,
@@ -64,6 +65,13 @@ class DistinctRows(Passing):
 
     def full_cost(self, sizes: Sizes, scale: float) -> int:
         return 0
+
+    def frontier_in(self, bounds: Bounds) -> Frontier | None:
+        return bounds.changing(self.arrangement)
+
+    def needs_in(self, bounds: Bounds) -> Sequence[Need]:
+        below = {} if self.stamps else bounds.of(self.arrangement)
+        return [Need(self.arrangement, tuple(below.items()))]
 
     @property
     def links(self) -> tuple[Link, ...]:

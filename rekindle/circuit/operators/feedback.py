@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rekindle.calculus.schema import Schema
-from rekindle.calculus.terms import Linearity
+from rekindle.calculus.terms import Bound, Linearity
+from rekindle.circuit.operators.bounds import Bounds, Frontier
 from rekindle.circuit.operators.node import Formed, Indexed, Node, Stateful, fingerprint
 from rekindle.circuit.operators.sizes import Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
@@ -33,6 +34,7 @@ class Variable(Node):
     limit: int
     depth: int = 1
     """How many scopes it is in, its own among them; as many stamps end its rows."""
+    bound: Bound = Bound.ERROR
 
     kind = "variable"
     prefix = "variable"
@@ -110,6 +112,10 @@ class Feedback(Formed, Stateful, Indexed):
     def schema(self) -> Schema:
         return self.form.schema
 
+    def frontier_in(self, bounds: Bounds) -> Frontier:
+        """What an iteration gives may come from any time."""
+        return {}
+
     def name_in(self, words: Words) -> str:
         return self.variable.name
 
@@ -117,7 +123,10 @@ class Feedback(Formed, Stateful, Indexed):
         return f"recursion of {self.variable.name}"
 
     def how_in(self, words: Words) -> str:
-        return "fixed point: iterated over the changes until none is left"
+        until = "until none is left"
+        if self.variable.bound is Bound.RESULT:
+            until += f", {self.variable.limit:,} times at most"
+        return f"fixed point: iterated over the changes {until}"
 
     def why_in(self, words: Words) -> str:
         return (

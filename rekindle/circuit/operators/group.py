@@ -19,13 +19,15 @@ from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity, Measure
 from rekindle.circuit.explain_words import measure_words
+from rekindle.circuit.operators.bounds import Bounds, Frontier, Need
 from rekindle.circuit.operators.indexes import ByGroup
 from rekindle.circuit.operators.node import Formed, Passing, Stateful
-from rekindle.circuit.operators.running import Environment, Moment, Reading, Session, Work
+from rekindle.circuit.operators.running import Environment, IntegralRead, Moment, Session, Work
 from rekindle.circuit.operators.sizes import Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Words
-from rekindle.circuit.stages import LinearForm
+from rekindle.circuit.stages import LinearForm, Project
+from rekindle.columns import column_names
 from rekindle.kernels.aggregate import (
     Existence,
     aggregate_layout,
@@ -56,6 +58,7 @@ class Group(Formed, Stateful, Passing):
     prefix = "group"
     linearity = Linearity.PER_KEY
     colour = "#6d28d9"
+    may_lose_rows = True
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -99,9 +102,9 @@ class Group(Formed, Stateful, Passing):
 
     def work(self, environment: Environment, apart: tuple[int, ...] | None = None) -> Work:
         accumulators = environment.accumulators(self)
-        keys = [f"c{i}" for i in range(len(self.keys))]
+        keys = column_names(len(self.keys))
         read = [WEIGHT, *keys, *environment.buffer_names(self)]
-        names = [WEIGHT, *(f"c{i}" for i in range(len(read) - 1))]
+        names = [WEIGHT, *column_names(len(read) - 1)]
         full = buffer_schema(environment.layout(self.id), accumulators)
         first = None
         if environment.announces(self):
@@ -109,7 +112,7 @@ class Group(Formed, Stateful, Passing):
             first = empty.select(read).rename_columns(names)
         return Work(
             self.id,
-            (Reading(self.id, Moment.BEFORE),),
+            (IntegralRead(self.id, Moment.BEFORE),),
             partial(_buffers, accumulators, self._existence, read, names),
             pa.schema([full.field(r).with_name(n) for r, n in zip(read, names, strict=True)]),
             first=first,
@@ -125,6 +128,15 @@ class Group(Formed, Stateful, Passing):
         read = sizes.moved_of(self.form)
         rows = 2 * min(read, sizes.stored.get(self.id) or read)
         return Cost(read + rows, rows)
+
+    # ---- what time leaves behind -----------------------------------------------------------
+
+    def frontier_in(self, bounds: Bounds) -> Frontier | None:
+        below = bounds.of_form(self.form)
+        return None if below is None else bounds.after(Project(self.keys), below)
+
+    def needs_in(self, bounds: Bounds) -> Sequence[Need]:
+        return [Need(self.id, tuple(bounds.of(self.id).items()))]
 
     # ---- words -----------------------------------------------------------------------------
 

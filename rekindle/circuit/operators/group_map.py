@@ -29,9 +29,10 @@ from rekindle.calculus.terms import (
     with_stamps,
 )
 from rekindle.circuit.operators.arrangement import Arrangement
+from rekindle.circuit.operators.bounds import Bounds, Frontier, Need, of_columns
 from rekindle.circuit.operators.indexes import Nulls
 from rekindle.circuit.operators.node import Passing
-from rekindle.circuit.operators.running import Cut, Environment, Moment, Reading, Work
+from rekindle.circuit.operators.running import Cut, Environment, IntegralRead, Moment, Work
 from rekindle.circuit.operators.sizes import GROUP_ROWS, Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Link, Role, Words
@@ -73,6 +74,14 @@ class GroupMap(Passing):
     def schema(self) -> Schema:
         return with_stamps(self.body.schema, self.stamps)
 
+    @property
+    def bounds(self) -> int:
+        """Where the stamps and ends of its groups stand among the columns that they become.
+
+        They are keys to an aggregate, and to others what follows the rows of a group.
+        """
+        return len(self.keys) if isinstance(self.body, Measures) else len(self.body.schema)
+
     @cached_property
     def kept(self) -> Arrangement | None:
         """The arrangement of its results that it reads as it was before the step, if it does."""
@@ -101,8 +110,8 @@ class GroupMap(Passing):
     def work(self, environment: Environment, apart: tuple[int, ...] | None = None) -> Work:
         """The rows of touched groups under the moment that they belong to (`kernels.regroup`)."""
         layout = environment.layout(self.arrangement).schema
-        before = Reading(self.arrangement, Moment.BEFORE)
-        after = Reading(self.arrangement, Moment.AFTER)
+        before = IntegralRead(self.arrangement, Moment.BEFORE)
+        after = IntegralRead(self.arrangement, Moment.AFTER)
         cut, schema = Cut.BETWEEN_KEYS, group_schema(layout)
         match self.reach:
             case _ if self.stamps:
@@ -112,7 +121,7 @@ class GroupMap(Passing):
                 )
             case RunningFrame():
                 assert self.kept is not None
-                kept = Reading(self.kept.id, Moment.BEFORE)
+                kept = IntegralRead(self.kept.id, Moment.BEFORE)
                 schema = group_schema(environment.layout(kept.key).schema)
                 kernel = partial(_onwards, self.reach)
                 return Work(self.arrangement, (before, kept), kernel, schema, cut)
@@ -159,6 +168,24 @@ class GroupMap(Passing):
 
     def full_cost(self, sizes: Sizes, scale: float) -> int:
         return int(sizes.stored.get(self.arrangement, 0) * scale)
+
+    # ---- what time leaves behind -----------------------------------------------------------
+
+    def frontier_in(self, bounds: Bounds) -> Frontier:
+        """Results of a group show its keys first, or its rows with results beside them."""
+        shown = getattr(self.body, "shown_keys", None)
+        if self.stamps or shown is None:
+            return {}
+        columns = shown(self.keys)
+        before = bounds.of(self.arrangement)
+        return {(columns[c], part): bound for (c, part), bound in before.items() if c in columns}
+
+    def needs_in(self, bounds: Bounds) -> Sequence[Need]:
+        keys = () if self.stamps else self.keys
+        needs = [Need(self.arrangement, of_columns(bounds.of(self.arrangement), keys))]
+        if self.kept is not None:
+            needs.append(Need(self.kept.id, of_columns(bounds.of(self.kept.id), self.keys)))
+        return needs
 
     # ---- words -----------------------------------------------------------------------------
 

@@ -14,15 +14,27 @@ from typing import Any
 
 import pyarrow as pa
 
+from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
 from rekindle.circuit.operators.arrangement import Arrangement, Keyed
+from rekindle.circuit.operators.bounds import (
+    WHOLE,
+    Bound,
+    Bounds,
+    Frontier,
+    Leaf,
+    Need,
+    flat_keys,
+)
 from rekindle.circuit.operators.node import Indexed, Node, Passing
-from rekindle.circuit.operators.running import Environment, Moment, Reading, Work
+from rekindle.circuit.operators.running import Environment, IntegralRead, Moment, Work
 from rekindle.circuit.operators.sizes import GROUP_ROWS, Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
+from rekindle.circuit.operators.table import Table
 from rekindle.circuit.operators.words import Half, Link, Role, Words
-from rekindle.circuit.stages import Branch, Match, columns_read
+from rekindle.circuit.stages import Branch, Match, Project, columns_read
+from rekindle.columns import column_name
 from rekindle.kernels.join import ChangeSide, Probe
 from rekindle.kernels.spans import Span
 from rekindle.traces.arrays import WEIGHT
@@ -35,7 +47,7 @@ class Side(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class RangeLookup:
     """The rows of its key that a changed row meets: those whose order is from `low` to `high`.
 
     Both are columns of the change; an end without a column is open.
@@ -60,7 +72,7 @@ class HalfJoin(Passing):
     change_side: Side
     schema: Schema
     left_width: int
-    lookup: Lookup | None = None
+    lookup: RangeLookup | None = None
 
     kind = "half join"
     prefix = "join"
@@ -101,13 +113,13 @@ class HalfJoin(Passing):
         meeting = self._meeting(apart)
         sides = (environment.layout(key).schema for key in (self.change, self.against))
         pairs = meeting.schema(*sides)
-        names = [f"c{i}" for i in columns]
+        names = [column_name(i) for i in columns]
         fields = [
             pairs.field(1 + i).with_name(name) for i, name in zip(columns, names, strict=True)
         ]
         return Work(
             self.change,
-            (Reading(self.against, self.moment),),
+            (IntegralRead(self.against, self.moment),),
             partial(_pairs, meeting, tuple(columns), [WEIGHT, *names]),
             pa.schema([pairs.field(0), *fields]),
             is_product=True,
@@ -118,8 +130,8 @@ class HalfJoin(Passing):
         span = None
         if self.lookup is not None:
             ends = (self.lookup.low, self.lookup.high)
-            low, high = (None if i is None else f"c{i}" for i in ends)
-            span = Span(low, high, None if apart is None else tuple(f"c{i}" for i in apart))
+            low, high = (None if i is None else column_name(i) for i in ends)
+            span = Span(low, high, None if apart is None else tuple(map(column_name, apart)))
         return Probe(side, span, self.widths)
 
     def told_apart(self, environment: Environment) -> tuple[int, ...] | None:
@@ -151,6 +163,68 @@ class HalfJoin(Passing):
 
     def rows_passed(self, sizes: Sizes) -> int | None:
         return int(sizes.stored.get(self.change, 0) * sizes.fanout(self.id))
+
+    # ---- what time leaves behind -----------------------------------------------------------
+
+    def frontier_in(self, bounds: Bounds) -> Frontier | None:
+        """The bounds of the changed side, and those that the other one has by the range."""
+        before = bounds.changing(self.change)
+        if before is None:
+            return None
+        left, right = self.widths
+        is_left = self.change_side is Side.LEFT
+        width, moved = (left, 0) if is_left else (right, left)
+        found: dict[Leaf, Bound] = {
+            (column + moved, part): bound
+            for (column, part), bound in before.items()
+            if column < width
+        }
+        low = None if self.lookup is None else self.lookup.low
+        core = _core(bounds, bounds.node(self.against))
+        if core is not None and low is not None and (low, WHOLE) in before:
+            found.setdefault((core + (left if is_left else 0), WHOLE), before[low, WHOLE])
+        return found
+
+    def needs_in(self, bounds: Bounds) -> Sequence[Need]:
+        """No later change of the other side meets a row below the bounds."""
+        if self.moment is Moment.DURING:
+            return ()
+        changed, against = bounds.node(self.change), bounds.node(self.against)
+        frontier = bounds.changing(self.change)
+        if not isinstance(against, Arrangement) or frontier is None:
+            return [Need(self.against)]
+        found: list[tuple[Leaf, Bound]] = []
+        pairs = zip(flat_keys(against.keys or ()), flat_keys(_keys_of(changed)), strict=False)
+        for own, theirs in pairs:
+            if isinstance(own, Column):
+                of_key = bounds.of_scalar(theirs, frontier)
+                found += [((own.position, part), bound) for part, bound in of_key.items()]
+        low = None if self.lookup is None else self.lookup.low
+        if low is not None and against.order is not None and (low, WHOLE) in frontier:
+            found.append(((against.order, WHOLE), frontier[low, WHOLE]))
+        found += self._cancelled(bounds, changed, against)
+        return [Need(self.against, tuple(found))]
+
+    def _cancelled(
+        self, bounds: Bounds, changed: Node, against: Arrangement
+    ) -> list[tuple[Leaf, Bound]]:
+        """Below which stored rows the old and the new row of a single one meet the same.
+
+        A row and the one in its place meet all rows up to their ends. Where nobody tells them
+        apart, what both of them meet is not even read (`kernels/spans.py`).
+        """
+        if self.lookup is None or self.lookup.low is not None or self.lookup.high is None:
+            return []
+        if against.order is None or told_apart(self, bounds.branches(self.id)) != ():
+            return []
+        if not isinstance(changed, Keyed) or len(changed.form.branches) != 1:
+            return []
+        (branch,) = changed.form.branches
+        plain = all(isinstance(stage, Project) for stage in branch.stages)
+        bound = bounds.of(changed.id).get((self.lookup.high, WHOLE))
+        if not bounds.is_single(branch.node) or not plain or bound is None:
+            return []
+        return [((against.order, WHOLE), bound)]
 
     # ---- words -----------------------------------------------------------------------------
 
@@ -252,6 +326,36 @@ class HalfJoin(Passing):
             soundness.check_columns(ends, len(change.schema))
         if not 0 <= self.left_width <= len(self.schema):
             raise soundness.refused("its left rows are wider than its pairs")
+
+
+def _core(bounds: Bounds, against: Node) -> int | None:
+    """The column of the stored rows whose order they are in."""
+    if not isinstance(against, Arrangement) or against.order is None:
+        return None
+    last = against.form.branches[0].stages[-1:]
+    if len(against.form.branches) != 1 or not last or not isinstance(last[0], Project):
+        return None
+    project = last[0]
+    mark = project.outputs[against.order][1]
+    core = None if isinstance(mark, Column) else bounds.core_column(mark)
+    shown = (
+        i
+        for i, (_, scalar) in enumerate(project.outputs)
+        if isinstance(scalar, Column) and scalar.position == core
+    )
+    return next(shown, None)
+
+
+def _keys_of(changed: Node) -> tuple[Scalar, ...]:
+    """The key by which a changed row looks up the other side."""
+    if isinstance(changed, Keyed):
+        return changed.keys or ()
+    if not isinstance(changed, Table):
+        return ()
+    # Its own contents are looked up.
+    fields = changed.schema.fields
+    columns = changed.key or changed.index
+    return tuple(Column(i, fields[i].type, fields[i].nullable) for i in columns)
 
 
 def told_apart(half: HalfJoin, branches: Iterable[Branch]) -> tuple[int, ...] | None:

@@ -32,6 +32,14 @@ class ByColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class BySpread:
+    """Rows by columns that any number of them may share, and among those by the whole row."""
+
+    schema: Schema
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ByKeys:
     """Rows by expressions; those of one key in the order of a bigint column, if one is given."""
 
@@ -59,4 +67,4 @@ class ByGroup:
     keys: int
 
 
-KeyedBy: TypeAlias = ByColumns | ByKeys | ByStamps | ByGroup
+KeyedBy: TypeAlias = ByColumns | BySpread | ByKeys | ByStamps | ByGroup

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
+from rekindle.circuit.operators.bounds import Bounds, Frontier, Need
 from rekindle.circuit.operators.indexes import ByColumns, KeyedBy
 from rekindle.circuit.operators.running import Environment, Session, Work
 from rekindle.circuit.operators.sizes import Cost, Sizes
@@ -111,6 +112,16 @@ class Node(ABC):
         """The rows that pass through it when all is filled, where they are not stored."""
         return None
 
+    # ---- what time leaves behind -----------------------------------------------------------
+
+    def frontier_in(self, bounds: Bounds) -> Frontier | None:
+        """What its later changes are no less than; None: it never changes."""
+        return {}
+
+    def needs_in(self, bounds: Bounds) -> Sequence[Need]:
+        """The integrals that it looks up, and what it needs of them."""
+        return ()
+
     # ---- words -----------------------------------------------------------------------------
 
     @property
@@ -184,6 +195,9 @@ class Indexing(Node):
 class Stateful(Indexing):
     """A node that keeps an integral."""
 
+    may_lose_rows: ClassVar[bool] = False
+    """Is the integral there for lookups alone, so that a row goes which nobody looks at again?"""
+
     def full_cost(self, sizes: Sizes, scale: float) -> int:
         return int(sizes.stored.get(self.id, 0) * scale)
 
@@ -212,6 +226,9 @@ class Formed(Indexing):
         rows = sizes.moved_of(self.form)
         return Cost(rows, rows)
 
+    def frontier_in(self, bounds: Bounds) -> Frontier | None:
+        return bounds.of_form(self.form)
+
     def summing(self, environment: Environment) -> Callable[[Any], Any] | None:
         """How many of its rows are summed up as a change of what it keeps, if they are.
 
@@ -239,6 +256,10 @@ class Passing(Node):
     def output_schema(self, environment: Environment) -> Any:
         """The columns of its output: `_weight`, c0, c1..."""
         return self.work(environment).schema
+
+    def needs_in(self, bounds: Bounds) -> Sequence[Need]:
+        """All rows of what it may read: an operator that needs fewer says so."""
+        return [Need(key) for key in dict.fromkeys((*self.inputs, self.id))]
 
     def told_apart(self, environment: Environment) -> tuple[int, ...] | None:
         """The columns by which its readers tell its rows apart; None: by all."""

@@ -40,7 +40,7 @@ class Moment(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class IntegralRead:
     """An integral that a kernel looks things up in."""
 
     key: str
@@ -69,7 +69,7 @@ class Work:
     """
 
     change: str
-    reads: tuple[Reading, ...]
+    reads: tuple[IntegralRead, ...]
     kernel: Kernel
     schema: Any
     cut: Cut = Cut.ANYWHERE

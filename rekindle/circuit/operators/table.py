@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
+from rekindle.circuit.operators.bounds import WHOLE, Bounds, Frontier, Seen
 from rekindle.circuit.operators.indexes import ByColumns
 from rekindle.circuit.operators.node import Indexed, Stateful
 from rekindle.circuit.operators.sizes import Cost, Sizes
@@ -61,6 +62,10 @@ class Table(Stateful, Indexed):
 
     def incremental_cost(self, sizes: Sizes) -> Cost:
         return Cost(0, 0)
+
+    def frontier_in(self, bounds: Bounds) -> Frontier:
+        column = bounds.seen(self.id)
+        return {} if column is None else {(column, WHOLE): Seen(self.id)}
 
     @property
     def links(self) -> tuple[Link, ...]:

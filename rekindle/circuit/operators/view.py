@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rekindle.calculus.scalars import Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import Linearity
+from rekindle.circuit.operators.indexes import BySpread
 from rekindle.circuit.operators.node import Formed, Indexed, Stateful
 from rekindle.circuit.operators.sizes import Sizes
 from rekindle.circuit.operators.soundness import Soundness
@@ -36,7 +37,7 @@ class View(Formed, Stateful, Indexed):
 
     def called(self, identity: str) -> View:
         """The view under an identity of its own, whatever its form."""
-        view = View(self.name, self.form)
+        view = replace(self)
         vars(view)["id"] = identity
         return view
 
@@ -68,3 +69,32 @@ class View(Formed, Stateful, Indexed):
     def check_sound(self, soundness: Soundness) -> None:
         if soundness.check_form(self.form) != len(self.schema):
             raise soundness.refused("its columns are not those of its rows")
+
+
+@dataclass(frozen=True)
+class IndexedView(View):
+    """An output whose rows are found by some of its columns, which many of them may share."""
+
+    index: tuple[int, ...]
+
+    kind = "indexed view"
+    prefix = "indexed"
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return (*super().identity, f"index {self.index}")
+
+    @property
+    def keyed_by(self) -> BySpread:
+        return BySpread(self.schema, self.index)
+
+    def provides(self, keys: tuple[Scalar, ...] | None) -> bool:
+        return False
+
+    def how_in(self, words: Words) -> str:
+        names = ", ".join(self.schema.names[i] for i in self.index)
+        return f"{super().how_in(words)}, found by {names}"
+
+    def check_sound(self, soundness: Soundness) -> None:
+        super().check_sound(soundness)
+        soundness.check_columns(self.index, len(self.schema))

@@ -13,7 +13,7 @@ from itertools import cycle, islice
 import numpy as np
 
 from rekindle.cli.demo.shop import Numbers, Shop
-from rekindle.runtime.transaction import Transaction
+from rekindle.runtime.transactions.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)

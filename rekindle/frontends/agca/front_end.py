@@ -22,6 +22,7 @@ from rekindle.frontends.definition import Definition
 from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.front_end import define_query, recompute_query
 from rekindle.names import quoted
+from rekindle.names import text as check_text
 
 VALUE = "value"
 
@@ -35,7 +36,7 @@ class Agca:
 
 def agca(text: str) -> Agca:
     """The definition of a view by a query such as `q[c] = Sum(p, Orders(o, c) * Lines(o, p))`."""
-    return Agca(text)
+    return Agca(check_text("a query of the calculus", text))
 
 
 class RingQueries(FrontEnd[Agca, AgcaDefinition]):

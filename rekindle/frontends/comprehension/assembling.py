@@ -64,7 +64,7 @@ class _Assembly:
             )
         rows = f"SELECT {alias}.{label}, {element} AS e"
         rows += f" FROM {quoted(level.view)} AS {alias} {' '.join(joins)}"
-        if all(_is_orderable(f.dataType) for f in fields):
+        if all(is_orderable(f.dataType) for f in fields):
             collected = "sort_array(collect_list(e))"
         elif positioned:
             collected = "array_sort(collect_list(e), (l, r) -> sign(l.p - r.p)::INT)"
@@ -100,12 +100,13 @@ class _Assembly:
         return written
 
 
-def _is_orderable(type_: T.DataType) -> bool:
+def is_orderable(type_: T.DataType) -> bool:
+    """Have the values of a type an order?"""
     match type_:
         case T.MapType() | T.VariantType() | T.CalendarIntervalType():
             return False
         case T.ArrayType():
-            return _is_orderable(type_.elementType)
+            return is_orderable(type_.elementType)
         case T.StructType():
-            return all(_is_orderable(f.dataType) for f in type_.fields)
+            return all(is_orderable(f.dataType) for f in type_.fields)
     return True

@@ -144,7 +144,7 @@ class _Normaliser:
         if isinstance(left.type, Number):
             return [one.times(other) for one, other in pairs]
         if isinstance(right.type, Number):
-            return [replace(other.times(one)) for one, other in pairs]
+            return [other.times(one) for one, other in pairs]
         found = []
         for one, other in pairs:
             if len(one.keys) != 1 or len(other.keys) != 1:

@@ -18,7 +18,9 @@ from rekindle.nested.types import Bag, Boxed, KeyType, Mapping, Record, Scalar
 def key_type(type_: T.DataType) -> KeyType:
     """The type of values of a Spark type, as rows or parts of rows.
 
-    >>> str(key_type(T._parse_datatype_string("a int, b array<struct<c: string>>")))
+    >>> element = T.StructType([T.StructField("c", T.StringType())])
+    >>> fields = [T.StructField("a", T.IntegerType()), T.StructField("b", T.ArrayType(element))]
+    >>> str(key_type(T.StructType(fields)))
     '⟨a: int, b: [Bag(⟨c: string⟩)]⟩'
     """
     match type_:
@@ -69,6 +71,10 @@ class Collections:
     def type(self, name: str) -> Mapping:
         """The bag that a table or view is."""
         return Bag(key_type(self._catalog.leaves.schema(name)))
+
+    def is_aggregate(self, name: str) -> bool:
+        """Does a function of Spark give one value for many?"""
+        return self._catalog.is_aggregate(name)
 
     def scalar_type(self, text: str, arguments: Sequence[KeyType]) -> KeyType:
         """The type that Spark gives an expression over {0}, {1}, .. of some types."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 from rekindle.frontends.definition import Definition, ViewFacts
-from rekindle.shapes import list_of, record, row_of, text, whole
+from rekindle.shapes import list_of, record, row_of, text, truth, whole
+
+Bag: TypeAlias = tuple[str, int, bool]
+"""The path to a level, the elements of its largest bag, and whether its bags stay in their rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class ComprehensionDefinition(Definition):
     summands: tuple[tuple[int, str], ...] = ()
     functions: tuple[str, ...] = ()
     """The named functions that it uses, also through others."""
+    bags: tuple[Bag, ...] = ()
+    """Of a view that keeps small bags in their rows: what its levels were like when it was made."""
 
     @property
     def is_of_part(self) -> bool:
@@ -42,12 +47,14 @@ class ComprehensionDefinition(Definition):
             "written": self.written,
             "summands": [list(each) for each in self.summands],
             **({"functions": list(self.functions)} if self.functions else {}),
+            **({"bags": [list(each) for each in self.bags]} if self.bags else {}),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         summands = tuple((count, query) for count, query in data["summands"])
-        return cls(data["written"], summands, tuple(data.get("functions", ())))
+        bags = tuple((path, size, kept) for path, size, kept in data.get("bags", ()))
+        return cls(data["written"], summands, tuple(data.get("functions", ())), bags)
 
     @staticmethod
     def check(value: Any, place: str) -> None:
@@ -55,7 +62,7 @@ class ComprehensionDefinition(Definition):
 
 
 _SHAPE = record(
-    {"functions": list_of(text)},
+    {"functions": list_of(text), "bags": list_of(row_of(text, whole(0), truth))},
     kind=text,
     written=text,
     summands=list_of(row_of(whole(-1000, 1000), text)),

@@ -7,14 +7,14 @@ does not fit is an error at its place in the text.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from rekindle.errors import RekindleError, did_you_mean
 from rekindle.frontends.comprehension.applying import all_depending, depending, guarded, inside
-from rekindle.frontends.comprehension.collections import Collections
+from rekindle.frontends.comprehension.collections import Collections, spark_type
 from rekindle.frontends.comprehension.functions import Function, calls
 from rekindle.frontends.comprehension.syntax import (
     Call,
@@ -39,43 +39,6 @@ from rekindle.nested.terms import KeyTerm, RingTerm
 from rekindle.nested.types import Boxed, Number, Record, RingType
 from rekindle.nested.types import Mapping as MappingType
 from rekindle.nested.types import Scalar as ScalarType
-
-AGGREGATES = frozenset(
-    [
-        "any",
-        "any_value",
-        "approx_count_distinct",
-        "avg",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "bool_and",
-        "bool_or",
-        "corr",
-        "count",
-        "count_if",
-        "every",
-        "first",
-        "kurtosis",
-        "last",
-        "max",
-        "mean",
-        "median",
-        "min",
-        "mode",
-        "skewness",
-        "some",
-        "std",
-        "stddev",
-        "stddev_pop",
-        "stddev_samp",
-        "sum",
-        "var_pop",
-        "var_samp",
-        "variance",
-    ]
-)
-"""Functions that give a scalar for a collection."""
 
 Bound = KeyTerm | RingTerm
 
@@ -142,7 +105,7 @@ class Elaborator:
                 with self._bound({variable: self._anything(bound)}):
                     return self.collection(body)
             case Union(parts):
-                return self._sum(parts, place)
+                return self._sum(parts)
             case Negate(query):
                 return core.Negate(self.collection(query))
             case Flatten(query):
@@ -171,10 +134,10 @@ class Elaborator:
             name = self.collections.name(written)
             return core.Relation(name, self.collections.type(name))
 
-    def _over(self, generators: Sequence[Generator], body: object) -> RingTerm:
+    def _over(self, generators: Sequence[Generator], body: Callable[[], RingTerm]) -> RingTerm:
         """`for` over the first generator of the rest; conditions multiply what they guard."""
         if not generators:
-            return body()  # type: ignore[operator, no-any-return]
+            return body()
         first, *rest = generators
         source = self.collection(first.source)
         assert isinstance(source.type, MappingType)
@@ -202,7 +165,7 @@ class Elaborator:
         with _at(expression.place):
             return core.Lift(given)
 
-    def _sum(self, parts: Sequence[Expression], place: Place) -> RingTerm:
+    def _sum(self, parts: Sequence[Expression]) -> RingTerm:
         first, *rest = [self.collection(part) for part in parts]
         for part, term in zip(parts[1:], rest, strict=True):
             if term.type != first.type:
@@ -360,7 +323,7 @@ class Elaborator:
             return core.Apply(core.ScalarFunction("({0} > 0)", _BOOLEAN), (counted,))
         if name == "count":
             return core.Measure("count", source, _BIGINT)
-        if name not in AGGREGATES:
+        if not self.collections.is_aggregate(name):
             text = f"{name}({{0}})"
             boxed = Boxed(source.type)
             with _at(place):
@@ -377,7 +340,8 @@ class Elaborator:
             )
         with _at(place):
             type_ = self.collections.scalar_type(f"{name}({{0}})", [key])
-        assert isinstance(type_, ScalarType)
+        if not isinstance(type_, ScalarType):
+            raise place.error(f"{name} gives {type_}, and a scalar is needed here")
         return core.Measure(name, source, type_)
 
     def _scalar(self, pieces: Sequence[str | Expression], place: Place) -> KeyTerm:
@@ -395,11 +359,11 @@ class Elaborator:
         def text(piece: str | Expression) -> str:
             match piece:
                 case str():
-                    return piece.replace("{", "{{").replace("}", "}}")
+                    return _escaped(piece)
                 case Path(names) if names[0].lower() not in self._scope:
-                    return ".".join(map(sql_name, names))
+                    return _escaped(".".join(map(sql_name, names)))
                 case Path():
-                    return hole(self._flat(self._value_at(piece), piece.place))
+                    return hole(self._flat(self._value_at(piece)))
                 case Group(inner):
                     return f"({text(inner)})"
                 case Scalar(parts):
@@ -407,7 +371,7 @@ class Elaborator:
                 case Call(name, given) if self._is_sparks(piece):
                     return f"{name}({', '.join(map(text, given))})"
                 case _:
-                    return hole(self._flat(self.value(piece), piece.place))
+                    return hole(self._flat(self.value(piece)))
 
         template = "".join(map(text, pieces))
         called = (each for piece in pieces if not isinstance(piece, str) for each in calls(piece))
@@ -416,10 +380,11 @@ class Elaborator:
         if template == "{0}":
             return arguments[0]
         if not isinstance(type_, ScalarType):
-            type_ = ScalarType(_text_of(type_))
+            type_ = ScalarType(spark_type(type_))
         return core.Apply(core.ScalarFunction(template, type_), tuple(arguments))
 
-    def _flat(self, term: KeyTerm, place: Place) -> KeyTerm:
+    @staticmethod
+    def _flat(term: KeyTerm) -> KeyTerm:
         """A term as a scalar function reads it: a collection in it as the array that it is."""
         if isinstance(term.type, Boxed):
             assert isinstance(term.type.ring, MappingType)
@@ -585,13 +550,12 @@ def _element(key: object) -> object:
 
 def _array_type(type_: RingType) -> str:
     assert isinstance(type_, MappingType)
-    return f"array<{_text_of(type_.key)}>"
+    return f"array<{spark_type(type_.key)}>"
 
 
-def _text_of(type_: object) -> str:
-    from rekindle.frontends.comprehension.collections import spark_type
-
-    return spark_type(type_)  # type: ignore[arg-type]
+def _escaped(text: str) -> str:
+    """Text in which braces are no holes."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _scalar(pieces: Sequence[str | Expression], place: Place) -> Expression:

@@ -15,17 +15,22 @@ from rekindle.calculus.terms import Negate, Term, UnionAll
 from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.comprehension.assembling import nested_query
 from rekindle.frontends.comprehension.collections import Collections
-from rekindle.frontends.comprehension.definition import ComprehensionDefinition
+from rekindle.frontends.comprehension.definition import Bag, ComprehensionDefinition
 from rekindle.frontends.comprehension.differences import difference
 from rekindle.frontends.comprehension.elaborate import Elaborated, Elaborator
+from rekindle.frontends.comprehension.folding import folded
 from rekindle.frontends.comprehension.functions import Function, used
 from rekindle.frontends.comprehension.parse import parse
-from rekindle.frontends.comprehension.parts import Part, shred
+from rekindle.frontends.comprehension.parts import Part, Shredded, shred
 from rekindle.frontends.comprehension.scope import Known
 from rekindle.frontends.definition import Definition
 from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.front_end import define_query, recompute_query
 from rekindle.names import quoted
+from rekindle.names import text as check_text
+
+FULL, PARTIAL, NONE = "full", "partial", "none"
+SHREDDINGS = (FULL, PARTIAL, NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,9 @@ class Comprehension:
     """A comprehension as text."""
 
     text: str
+    shredding: str = FULL
+    bags: tuple[Bag, ...] = ()
+    """Where the bags of each level are kept, if some stay in their rows for what was measured."""
 
 
 def comprehension(text: str) -> Comprehension:
@@ -40,7 +48,7 @@ def comprehension(text: str) -> Comprehension:
 
     Such as `for m in movies yield (name: m.name, related: for n in movies where ... yield n.name)`.
     """
-    return Comprehension(text)
+    return Comprehension(check_text("a comprehension", text))
 
 
 class Comprehensions(FrontEnd[Comprehension, ComprehensionDefinition]):
@@ -64,8 +72,8 @@ class Comprehensions(FrontEnd[Comprehension, ComprehensionDefinition]):
     ) -> Defined:
         elaborated = elaborate(given.text, catalog, functions)
         names = tuple(sorted(each.name for each in functions.values()))
-        whole = ComprehensionDefinition(given.text, (), names)
-        shredded = shred(name, elaborated, _known(catalog))
+        whole = ComprehensionDefinition(given.text, (), names, given.bags)
+        shredded = _kept(shred(name, elaborated, _known(catalog)), given, whole, catalog)
         if not shredded.level.bags:
             (part,) = shredded.parts
             return _defined(name, whole, part, catalog)
@@ -102,15 +110,17 @@ class Comprehensions(FrontEnd[Comprehension, ComprehensionDefinition]):
                 functions = used(parse(given.text), texts)
                 with catalog.doubting_stored(each.text for each in functions.values()):
                     elaborated = elaborate(given.text, catalog, functions)
-            shredded.append(shred(name, elaborated, _known(catalog)))
+            found = shred(name, elaborated, _known(catalog))
+            whole = ComprehensionDefinition(given.text)
+            shredded.append(_kept(found, given, whole, catalog))
         old, new = ({part.name: part for part in each.parts} for each in shredded)
         whole, flat = ComprehensionDefinition(given.text), not shredded[1].level.bags
-        found = {}
+        changed = {}
         for part in new:
             made = difference(old[part], new[part], _known(catalog)) if part in old else None
             if made is not None:
-                found[name if flat else part] = _defined(part, whole, made, catalog).term
-        return found
+                changed[name if flat else part] = _defined(part, whole, made, catalog).term
+        return changed
 
     def define_again(
         self, name: str, definition: ComprehensionDefinition, catalog: Catalog
@@ -145,6 +155,22 @@ def elaborate(
         functions = used(expression, catalog.functions)
     elaborator = Elaborator(Collections(catalog), functions, list(catalog.functions))
     return elaborator.whole(expression)
+
+
+def _kept(
+    shredded: Shredded, given: Comprehension, whole: ComprehensionDefinition, catalog: Catalog
+) -> Shredded:
+    """The parts of a view that keeps inner bags where it is told to."""
+    inside = {path for path, _, stays in given.bags if stays}
+    if given.shredding == FULL or (given.shredding == PARTIAL and not inside):
+        return shredded
+    with ExitStack() as stack:
+        for part in shredded.parts:
+            columns = _defined(part.name, whole, part, catalog).columns
+            stack.enter_context(catalog.assumed({part.name: columns}))
+        if given.shredding == NONE:
+            return folded(shredded, catalog.leaves.schema)
+        return folded(shredded, catalog.leaves.schema, inside.__contains__)
 
 
 def _known(catalog: Catalog) -> dict[str, Known]:

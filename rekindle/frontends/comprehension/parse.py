@@ -33,6 +33,8 @@ from rekindle.frontends.comprehension.syntax import (
 )
 from rekindle.names import QUOTED, unquoted
 
+_THEN = "\ue000\ue001"
+"""What `in` is read as, where a bracket follows and it is that of a `let`."""
 _GRAMMAR = rf"""
     expression: _piece+
     _piece: WORD | QUOTED | NUMBER | STRING | SIGN | DOT | EQUALS | UNION | AMONG
@@ -41,7 +43,7 @@ _GRAMMAR = rf"""
     collecting: FOR generators COLLECT expression
     generators: generator ("," generator)*
     generator: (WORD | QUOTED) (IN | AMONG) expression (WHERE expression)?
-    let: LET (WORD | QUOTED) EQUALS expression IN expression
+    let: LET (WORD | QUOTED) EQUALS expression (IN | THEN) expression
     call: CALL "(" (argument ("," argument)*)? ")"
     argument: inner ((WHERE | COLON) expression)?
     group: "(" (_member ("," _member)*)? ")"
@@ -56,6 +58,7 @@ _GRAMMAR = rf"""
     YIELD.5: /yield\b/i
     COLLECT.5: /collect\b(?!\s*\.)/i
     UNION.5: /union\b/i
+    THEN.9: "{_THEN}"
     AMONG.6: /in(?=\s*\()/i
     IN.5: /in\b/i
     CALL.4: /[^\W\d]\w*(?=\s*\()/
@@ -86,7 +89,7 @@ def parse(text: str, start: int = 0) -> Expression:
     """
     blank = re.sub(r"[^\n]", " ", text[:start])
     try:
-        return _Reader(text).expression(_grammar().parse(blank + text[start:]))
+        return _Reader(text).expression(_grammar().parse(blank + _with_lets(text[start:])))
     except UnexpectedInput as error:
         raise _unreadable(error, text) from None
     except RecursionError:
@@ -96,6 +99,58 @@ def parse(text: str, start: int = 0) -> Expression:
 @cache
 def _grammar() -> Lark:
     return Lark(_GRAMMAR, parser="lalr", start="expression", propagate_positions=True)
+
+
+_TOKEN = re.compile(
+    rf"(?P<skip>//[^\n]*|--[^\n]*|/\*.*?\*/|'([^'\\]|\\.|'')*'|\"([^\"\\]|\\.)*\"|\s+)"
+    rf"|(?P<name>{QUOTED}|[^\W\d]\w*)|.",
+    re.DOTALL,
+)
+
+
+def _with_lets(text: str) -> str:
+    """The text with the `in` of each `let` marked where a bracket follows: IN has one too.
+
+    >>> _with_lets("let n = 1 in (n: n)").replace(_THEN, "->")
+    'let n = 1 -> (n: n)'
+    >>> _with_lets("let n = x in (1, 2) in (n: n)").replace(_THEN, "->")
+    'let n = x in (1, 2) -> (n: n)'
+    >>> _with_lets("let n = x in (1, 2) in n") == "let n = x in (1, 2) in n"
+    True
+    """
+    if _THEN in text:
+        return text
+    opened: list[list[list[int] | None]] = [[]]
+    """For each bracket that is open, what has begun in it: `let` with its places, and `for`."""
+    found: list[int] = []
+    before = ""
+
+    for token in _TOKEN.finditer(text):
+        if token["skip"] is not None:
+            continue
+        word = token[0].lower()
+        begun = opened[-1]
+        if word in "([":
+            opened.append([])
+        elif word in ")]":
+            found += [places[-1] for places in begun if places]
+            opened = opened[:-1] or [[]]
+        elif before == ".":
+            pass  # A field may be called like a word.
+        elif word in ("let", "for"):
+            begun.append([] if word == "let" else None)
+        elif word in ("yield", "collect") and begun and begun[-1] is None:
+            begun.pop()
+        elif word == "in" and begun and (places := begun[-1]) is not None:
+            if re.match(r"\s*\(", text[token.end() :]):
+                places.append(token.start())
+            else:
+                begun.pop()
+        before = word
+    found += [places[-1] for begun in opened for places in begun if places]
+    for at in found:
+        text = text[:at] + _THEN + text[at + 2 :]
+    return text
 
 
 _WORDS = {

@@ -35,9 +35,9 @@ from rekindle.frontends.comprehension.select import (
     Select,
     StructTerm,
 )
-from rekindle.names import quoted, sql_text
+from rekindle.names import HIDDEN, quoted, sql_text
 from rekindle.nested import terms as core
-from rekindle.nested.levels import LABEL, VALUE, Level
+from rekindle.nested.levels import LABEL, POSITION, VALUE, Level
 from rekindle.nested.terms import KeyTerm
 from rekindle.nested.types import Boxed, KeyType, Record
 from rekindle.nested.types import Mapping as MappingType
@@ -119,7 +119,7 @@ class _Shredding:
     ) -> Level:
         """The level of a collection, a sum of blocks over some domains; adds its parts."""
         if isinstance(type_.ring, MappingType):
-            return self._grouped(path, type_, type_.ring, sources, valued)
+            return self._grouped(path, type_, type_.ring, sources)
         return self._listed(path, type_, sources, valued, ())
 
     def _listed(
@@ -131,7 +131,8 @@ class _Shredding:
         group: Sequence[list[tuple[str, Cell]]],
     ) -> Level:
         """The same; with the columns of a `group` for each block, they are part of the label."""
-        name = f"{self._view}·{path}"
+        name = f"{self._view}{HIDDEN}{path}"
+        _refuse_names(path or self._view, type_.key, labelled=bool(path))
         selects = [
             Select(self._known, block, domain, self._numbers)
             for domain, found in sources
@@ -241,7 +242,6 @@ class _Shredding:
         type_: MappingType,
         ring: MappingType,
         sources: Sequence[_Source],
-        valued: bool,
     ) -> Level:
         """The level of a collection whose values are collections, with the dictionary of these."""
         if any(_bags_in(type_.key)):
@@ -264,7 +264,7 @@ class _Shredding:
         shown = [f"{label}.o AS {label}"] if sources[0][0] is not None else []
         shown += [f"{label}.{name} AS {name}" for name in names]
         shown.append(f"{label} AS {quoted(VALUE)}")
-        name = f"{self._view}·{path}"
+        name = f"{self._view}{HIDDEN}{path}"
         text = f"SELECT DISTINCT {', '.join(shown)} FROM {quoted(below.view)}"
         self.parts.append(Part(name, ((1, text),)))
         return Level(name, ((VALUE, below),))
@@ -307,6 +307,24 @@ def _cell(term: KeyTerm, place: Path, labels: Mapping[Path, LabelTerm]) -> Cell:
         (name, _cell(_at(term, (name,)), (*place, name), labels)) for name, _ in term.type.fields
     )
     return StructTerm(fields, None if isinstance(term, core.MakeRecord) else term)
+
+
+def _refuse_names(what: str, row: KeyType, *, labelled: bool) -> None:
+    """Raise if a column has the name of one of ours, or one that a part cannot be called after."""
+    names = row.names if isinstance(row, Record) else ()
+    taken = [name for name in names if labelled and name.lower() in (LABEL, POSITION)]
+    if taken:
+        raise DefinitionError(
+            f"the elements of '{what}' cannot have a field called '{taken[0]}'",
+            hint="give the field another name",
+        )
+    for place, _ in _bags_in(row):
+        dotted = [name for name in place if "." in name or HIDDEN in name]
+        if dotted:
+            raise DefinitionError(
+                f"'{dotted[0]}' holds collections, and its name has a dot in it",
+                hint="give the field another name",
+            )
 
 
 def _bags_in(type_: KeyType, place: Path = ()) -> Iterator[tuple[Path, MappingType]]:

@@ -66,6 +66,8 @@ class Scope:
 
     def written(self, path: Path, type_: KeyType) -> str:
         """A path as an expression of SQL."""
+        if path in self.columns and self.is_map(path):
+            return f"map_from_entries({self.columns[path]})"
         for cut in range(len(path), 0, -1):
             if path[:cut] in self.columns:
                 return ".".join([self.columns[path[:cut]], *map(quoted, path[cut:])])
@@ -76,6 +78,28 @@ class Scope:
             f"{sql_text(name)}, {self.written((*path, name), each)}" for name, each in type_.fields
         ]
         return f"named_struct({', '.join(fields)})"
+
+    def compared(self, path: Path, type_: KeyType) -> str:
+        """A path as what can be compared and is the same for equal values: a map as its entries."""
+        if not self.is_map(path):
+            return self.written(path, type_)
+        if path in self.columns:
+            return self.columns[path]
+        by_key = "CASE WHEN a.key < b.key THEN -1 WHEN a.key > b.key THEN 1 ELSE 0 END"
+        return f"array_sort(map_entries({self.written(path, type_)}), (a, b) -> {by_key})"
+
+    def entries(self, path: Path, type_: KeyType) -> str:
+        """The entries of a map, in any order."""
+        found = self.columns.get(path)
+        return f"map_entries({self.written(path, type_)})" if found is None else found
+
+    def is_map(self, path: Path) -> bool:
+        """Does a path lead to a map?"""
+        found = self.types.get(path[0])
+        for name in path[1:]:
+            known = isinstance(found, T.StructType) and name in found.names
+            found = found[name].dataType if known else None  # type: ignore[index]
+        return isinstance(found, T.MapType)
 
     def bag(self, path: Path) -> Level | None:
         """The dictionary of an inner bag; None if it is an array in its row."""

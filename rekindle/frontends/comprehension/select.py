@@ -96,7 +96,10 @@ class Select:
         written = self.scope.written(path, source.path.type)
         level = self.scope.bag(path)
         if level is None:
-            self._explode(name, written, self.scope.type(path))
+            type_ = self.scope.type(path)
+            if isinstance(type_, T.MapType):
+                written = self.scope.entries(path, source.path.type)
+            self._explode(name, written, type_)
             return
         schema = self._known[level.view].schema
         self._from.append(f"{quoted(level.view)} AS {row}")
@@ -114,7 +117,6 @@ class Select:
     def _explode(self, name: str, written: str, type_: T.DataType) -> None:
         element: T.DataType
         if isinstance(type_, T.MapType):
-            written = f"map_entries({written})"
             element = T.StructType(
                 [T.StructField("key", type_.keyType), T.StructField("value", type_.valueType)]
             )
@@ -170,7 +172,7 @@ class Select:
             needed.update(paths_in(term, self.scope))
         names = {path: f"p{next(self._numbers)}" for path in needed}
         early = Writer(self.scope, {})
-        shown = [f"{self.scope.written(p, type_)} AS {names[p]}" for p, type_ in needed.items()]
+        shown = [f"{self.scope.compared(p, type_)} AS {names[p]}" for p, type_ in needed.items()]
         carried = () if self.domain is None else self.domain.carried
         shown += [f"d.{quoted(name)}" for name in carried]
         plain = [early.key(each) for each in self.block.conditions if each not in guarded]
@@ -291,8 +293,7 @@ class Writer:
             case LabelTerm(index, fields):
                 parts = [f"'i', {index}"]
                 for name, type_, term in fields:
-                    value = f"CAST(NULL AS {spark_type(type_)})" if term is None else self.key(term)
-                    parts.append(f"{sql_text(name)}, {value}")
+                    parts.append(f"{sql_text(name)}, {self._held(type_, term)}")
                 return f"named_struct({', '.join(parts)})"
             case StructTerm(fields, absent):
                 parts = [f"{sql_text(name)}, {self.cell(inner)}" for name, inner in fields]
@@ -302,6 +303,13 @@ class Writer:
                 return f"CASE WHEN {self.key(absent)} IS NOT NULL THEN {made} END"
             case _:
                 return self.key(cell)
+
+    def _held(self, type_: KeyType, term: KeyTerm | None) -> str:
+        """What a label holds of a value; NULL if it is made in another way."""
+        if term is None:
+            return f"CAST(NULL AS {spark_type(type_)})"
+        path = path_of(term)
+        return self.key(term) if path is None else self._scope.compared(path, type_)
 
     def key(self, term: KeyTerm) -> str:
         """A row, a part of one, or a scalar."""

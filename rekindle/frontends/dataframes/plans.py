@@ -15,7 +15,7 @@ from rekindle.catalyst.jvm import Catalyst, JavaObject, items, simple_name
 from rekindle.catalyst.stored_plans import plans_to_text, restored, storable
 from rekindle.errors import DefinitionError, UnsupportedError
 from rekindle.frontends.catalog import ContentsOf
-from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.frontends.spark_sql.analyse import Leaves, with_instant
 from rekindle.frontends.spark_sql.nested_frames import nested_name
 
 MARK = "rekindle."
@@ -73,4 +73,5 @@ def filled(catalyst: Catalyst, plan: JavaObject, contents: ContentsOf) -> DataFr
         ]
         return catalyst.plan("Project")(catalyst.seq(renamed), rows)
 
-    return catalyst.dataframe(restored(catalyst, catalyst.transform(plan, fill)))
+    frame = catalyst.dataframe(restored(catalyst, catalyst.transform(plan, fill)))
+    return with_instant(catalyst, frame)

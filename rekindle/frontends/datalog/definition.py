@@ -47,10 +47,6 @@ class DatalogDefinition(Definition):
     def is_recursive(self) -> bool:
         return self.recursive
 
-    @property
-    def is_text(self) -> bool:
-        return not self.recursive
-
     def text(self, view: ViewFacts) -> str:
         if self.program:
             return f"DATALOG\n{self.program.strip()}"

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DataType, NullType, NumericType, StructType
+from pyspark.sql.types import DataType, NullType, NumericType, StructField, StructType
 
 from rekindle.calculus.terms import Fix
-from rekindle.errors import RekindleError, StatementError, unknown_name
+from rekindle.errors import DefinitionError, RekindleError, StatementError, unknown_name
 from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.datalog.definition import DatalogDefinition
 from rekindle.frontends.datalog.parse import Atom, Place, Rule, parse_program
 from rekindle.frontends.datalog.program import Relation, Stratum, strata
 from rekindle.frontends.datalog.queries import column_names, query_of, query_of_rule
 from rekindle.frontends.definition import Definition
-from rekindle.frontends.iteration import Rows, fixed_point
+from rekindle.frontends.iteration import After, Rows, fixed_point
 from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.analyse import resolve
 from rekindle.frontends.spark_sql.front_end import define_query, recompute_query
@@ -46,7 +46,7 @@ class Datalog(FrontEnd[DatalogProgram, DatalogDefinition]):
 
     def define_again(self, name: str, definition: DatalogDefinition, catalog: Catalog) -> Defined:
         if definition.is_recursive:
-            return super().define_again(name, definition, catalog)
+            return _recursion(name, definition, _schemas_again(definition, catalog), catalog)
         return define_query(name, definition, definition.query, catalog)
 
     def recompute(
@@ -57,22 +57,73 @@ class Datalog(FrontEnd[DatalogProgram, DatalogDefinition]):
         return recompute_query(definition.query, catalog, contents)
 
 
+def _recursion(
+    name: str, definition: DatalogDefinition, schemas: Mapping[str, StructType], catalog: Catalog
+) -> Defined:
+    """One of the relations that need each other, whose columns are known."""
+    with catalog.assumed(schemas):
+        frames = [catalog.resolve(query) for query in definition.bodies]
+        bodies = tuple(catalog.translate(frame, definition.names) for frame in frames)
+    term = Fix(definition.names, bodies, output=definition.output, limit=definition.limit)
+    columns = frames[definition.output].schema
+    return Defined(name, definition, term, columns, catalog.catalyst.settings())
+
+
+def _schemas_again(definition: DatalogDefinition, catalog: Catalog) -> dict[str, StructType]:
+    """The columns of relations that need each other, of which some were views before.
+
+    One that was dropped has the columns that its rules give it.
+    """
+    known, names = catalog.leaves.plans, definition.names
+    found = {name: catalog.leaves.schema(name) for name in names if name in known}
+    for relation in _dropped(definition, catalog) if len(found) < len(names) else ():
+        found[relation.name] = StructType(
+            [StructField(column, NullType()) for column in column_names(relation)]
+        )
+    if len(found) == len(names):
+        for _ in range(_ROUNDS):
+            given = [catalog.schema_of(query, found) for query in definition.bodies]
+            after = dict(zip(names, given, strict=True))
+            if _types(after) == _types({name: found[name] for name in names}):
+                return after
+            found = after
+    raise DefinitionError(
+        f"the relations {', '.join(names)} cannot be read again",
+        detail="one of them was dropped, or means something else by now",
+        hint="drop the others and run the program again",
+    )
+
+
+def _dropped(definition: DatalogDefinition, catalog: Catalog) -> list[Relation]:
+    """The relations of a definition that are no views any more."""
+
+    def is_relation(name: str) -> bool:
+        return name in definition.names or not catalog.has_function(name)
+
+    rules = parse_program(definition.program, is_relation)
+    relations = [relation for stratum in strata(rules) for relation in stratum.relations]
+    gone = set(definition.names) - set(catalog.leaves.plans)
+    return [relation for relation in relations if relation.name in gone]
+
+
 def _recomputed(definition: DatalogDefinition, catalog: Catalog, contents: ContentsOf) -> DataFrame:
     """The recursion evaluated by Spark, one query after another."""
-    spark, leaves = catalog.catalyst.spark, catalog.leaves
-    schemas = {name: leaves.schema(name) for name in definition.names}
+    spark = catalog.catalyst.spark
+    schemas = _schemas_again(definition, catalog)
+    dropped = {name: s for name, s in schemas.items() if name not in catalog.leaves.plans}
 
     def evaluate(query: str, frames: Mapping[str, DataFrame]) -> DataFrame:
         plan = catalog.parse(query)
         scope = catalog.scope_of_rows(
             plan, lambda name: frames[name] if name in frames else contents(name)
         )
-        return resolve(catalog.catalyst, plan, scope, leaves.plans)
+        return resolve(catalog.catalyst, plan, scope, catalog.leaves.plans)
 
-    def step(values: Rows) -> Rows:
+    def step(values: Rows) -> After:
         frames = {name: spark.createDataFrame(rows, schemas[name]) for name, rows in values.items()}
         queries = zip(definition.names, definition.bodies, strict=True)
-        return {name: evaluate(query, frames).toArrow() for name, query in queries}
+        with catalog.assumed(dropped):
+            return After({name: evaluate(query, frames).toArrow() for name, query in queries})
 
     empty = {name: spark.createDataFrame([], schema).toArrow() for name, schema in schemas.items()}
     found = fixed_point(empty, definition.limit, step)

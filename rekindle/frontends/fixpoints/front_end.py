@@ -27,17 +27,16 @@ class Fixpoints(FrontEnd[Fixpoint, FixpointDefinition]):
     def define(self, name: str, given: Fixpoint, catalog: Catalog) -> Sequence[Defined]:
         with catalog.assuming() as assume:
             reading = FixpointReader(name, catalog, assume)
-            term = reading.read(given)
-            plan = stored_plans(catalog.catalyst, name, reading.plans)
-        definition = FixpointDefinition(
-            plan, reading.iterated, given.iterations, tuple(reading.nested)
-        )
+            iterated, output, term, read = reading.read(given)
+            plan = stored_plans(catalog.catalyst, name, read)
+        definition = FixpointDefinition(plan, iterated, output, tuple(reading.nested))
         settings = catalog.catalyst.settings()
         return [Defined(name, definition, term, given.initial.schema, settings)]
 
     def recompute(
         self, name: str, definition: FixpointDefinition, catalog: Catalog, contents: ContentsOf
     ) -> DataFrame:
-        count = 2 + 2 * len(definition.nested)
+        loops = [definition.iterated, *(nested.iterated for nested in definition.nested)]
+        count = sum(2 * len(loop.names) for loop in loops)
         plans = catalog.stored_plans(name, definition.plan, count)
         return Recomputation.rows_of(catalog.catalyst, contents, definition, plans)

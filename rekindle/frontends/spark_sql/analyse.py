@@ -33,15 +33,12 @@ from rekindle.errors import (
     UnknownNameError,
     unknown_name,
 )
+from rekindle.frontends.spark_sql.clock import CLOCK, COLUMNS, TIMES, put_in_instant, read_clock
 from rekindle.names import QUOTED, is_hidden, is_text, unquoted
 from rekindle.nested.levels import Level
 
 VOLATILE = {
-    "CurrentTimestamp": "current_timestamp()",
-    "Now": "now()",
-    "CurrentDate": "current_date()",
     "CurrentTime": "current_time()",
-    "LocalTimestamp": "localtimestamp()",
     "CurrentUser": "current_user()",
     "CurrentDatabase": "current_database()",
     "Rand": "rand()",
@@ -122,6 +119,14 @@ class Leaves:
             for rdd in [rdd for rdd, known in self._given.items() if known == name]:
                 del self._given[rdd]
 
+    def forget_older(self, name: str) -> None:
+        """Let a name stand for its newest leaf alone; it is known all the while."""
+        with self._lock:
+            newest = leaf_number(self._frames[name])
+            self._own = {n: to for n, to in self._own.items() if to != name or n == newest}
+            for number in [number for number, known in self._given.items() if known == name]:
+                del self._given[number]
+
     @contextmanager
     def unchanged(self, names: Sequence[str]) -> Iterator[None]:
         """At the end names are what they were: known as before, or unknown.
@@ -154,6 +159,13 @@ class Leaves:
             self._given[rdd_id] = name
             while len(self._given) > MOST_GIVEN:
                 self._given.popitem(last=False)
+
+    @property
+    def clock(self) -> JavaObject:
+        """The leaf of the clock, which need not be there yet."""
+        if CLOCK not in self._frames:
+            self.add(CLOCK, COLUMNS)
+        return self._frames[CLOCK]
 
     def name_of(self, leaf: JavaObject) -> str | None:
         number = leaf_number(leaf)
@@ -196,7 +208,14 @@ def resolve(
     `known` are the names an error should offer; those of `scope` when left out.
     """
     with resolving(list(known) or list(scope)):
-        return catalyst.dataframe(scoped(catalyst, plan, scope))
+        return with_instant(catalyst, catalyst.dataframe(scoped(catalyst, plan, scope)))
+
+
+def with_instant(catalyst: Catalyst, frame: DataFrame) -> DataFrame:
+    """A DataFrame that has the time of `clock.at_instant`, where it asks for the time."""
+    plan = frame._jdf.queryExecution().analyzed()
+    found = put_in_instant(catalyst, plan)
+    return frame if found is plan else catalyst.dataframe(found)
 
 
 def scoped(catalyst: Catalyst, plan: JavaObject, scope: Mapping[str, JavaObject]) -> JavaObject:
@@ -280,15 +299,26 @@ def _unknown(written: str, known: list[str]) -> UnknownNameError:
     return error
 
 
-def optimise(catalyst: Catalyst, frame: DataFrame) -> JavaObject:
-    """Catalyst's optimised plan, once nothing in it depends on when or where it runs."""
+def optimise(catalyst: Catalyst, leaves: Leaves, frame: DataFrame) -> JavaObject:
+    """Catalyst's optimised plan, once nothing in it depends on when or where it runs.
+
+    It reads the clock of the database where it asks for the time.
+    """
     analysed = frame._jdf.queryExecution().analyzed()
-    _refuse_volatile(classes_of_plan(analysed))
+    classes = classes_of_plan(analysed)
+    _refuse_volatile(classes)
     try:
+        if not classes.isdisjoint(TIMES):
+            analysed = read_clock(catalyst, analysed, leaves.clock)
         return catalyst.optimised(analysed)
     except Py4JJavaError as error:
         raise StatementError(
             "the query cannot be optimised", detail=str(error.java_exception)
+        ) from error
+    except PySparkException as error:
+        raise EvaluationError(
+            "a constant of the query cannot be computed; nothing was applied",
+            detail=_said(str(error)),
         ) from error
 
 

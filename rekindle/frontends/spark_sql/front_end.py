@@ -149,7 +149,7 @@ def recompute_query(sql: str, catalog: Catalog, contents: ContentsOf) -> DataFra
 def without_ties(catalyst: Catalyst, recomputation: DataFrame) -> DataFrame | None:
     """A recomputation with ties taken as the view does; None if that changes nothing."""
     plan = catalyst.optimised(recomputation._jdf.queryExecution().analyzed())
-    joined = rewrite(catalyst, plan, (join_scalar_subqueries,))
+    joined = rewrite(catalyst, plan, (join_scalar_subqueries(None),))
     again = decided(catalyst, joined)
     if again.equals(joined):
         return None

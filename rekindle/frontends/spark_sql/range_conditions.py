@@ -344,12 +344,15 @@ def _is_safe(catalyst: Catalyst, expression: JavaObject) -> bool:
     match simple_name(expression):
         case "AttributeReference":
             return True
+        case "GetStructField":
+            return _is_safe(catalyst, expression.child())
         case "Cast":
             child, target = expression.child(), expression.dataType()
             cast = catalyst.module("org.apache.spark.sql.catalyst.expressions.Cast")
             numbers = all(_is_number(each) for each in (child.dataType(), target))
             wider = numbers and bool(cast.canUpCast(child.dataType(), target))
-            return wider and _is_safe(catalyst, child)
+            day = simple_name(target) == "DateType" and simple_name(child.dataType()) in _TIMES
+            return (wider or day) and _is_safe(catalyst, child)
     return False
 
 

@@ -21,7 +21,7 @@ from rekindle.frontends.spark_sql.rules.replace_distincts import replace_distinc
 def rules(leaves: Leaves) -> tuple[Rule, ...]:
     """The rules, in order, over what the leaves of plans stand for."""
     return (
-        join_scalar_subqueries,  # first: the others do not look into expressions
+        join_scalar_subqueries(leaves),  # first: the others do not look into expressions
         open_dictionaries(leaves),  # the others shall see the joins with dictionaries
         raise_half_joins,
         replace_distincts,

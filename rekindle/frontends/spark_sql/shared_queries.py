@@ -189,7 +189,7 @@ def evaluate_parts(
 def translate_parts(translator: Translator, frame: DataFrame, parts: Sequence[Part]) -> Translated:
     """The term of a divided query; what its parts are is in it once for each part."""
     catalyst, leaves = translator.catalyst, translator.leaves
-    plans = [rewritten(catalyst, leaves, optimise(catalyst, frame))]
+    plans = [rewritten(catalyst, leaves, optimise(catalyst, leaves, frame))]
     widths = {part.leaf: len(part.frame.columns) for part in parts}
     read: dict[int, set[int]] = {number: set() for number in widths}
     kept: dict[int, tuple[int, ...]] = {}
@@ -199,7 +199,7 @@ def translate_parts(translator: Translator, frame: DataFrame, parts: Sequence[Pa
             read[number] |= positions
         kept[part.leaf] = tuple(sorted(read[part.leaf])) or (0,)
         narrowed = _narrowed(catalyst, part, kept[part.leaf])
-        plans.append(rewritten(catalyst, leaves, optimise(catalyst, narrowed)))
+        plans.append(rewritten(catalyst, leaves, optimise(catalyst, leaves, narrowed)))
     translator.begin()
     for part, plan in zip(parts, reversed(plans), strict=False):
         term = translator.translate_rewritten(plan).term

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from rekindle.calculus.relation import Relation
 from rekindle.calculus.scalars import Column, Literal, Scalar
@@ -36,6 +38,7 @@ from rekindle.catalyst.evaluations import (
     functions_of,
     refuse_random,
 )
+from rekindle.catalyst.failures import spark_error
 from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
@@ -56,6 +59,7 @@ from rekindle.catalyst.table_functions import (
     refuse_state,
 )
 from rekindle.catalyst.variants import collected
+from rekindle.columns import column_names
 from rekindle.errors import UndeterminedError, UnsupportedError
 from rekindle.frontends.spark_sql.aggregates import measure_of, whole_of
 from rekindle.frontends.spark_sql.analyse import Leaves, leaf_number
@@ -407,9 +411,16 @@ def _constant(translator: Translator, plan: JavaObject) -> Translated:
     attributes = tuple(items(plan.output()))
     frame = translator.catalyst.dataframe(plan)
     fields = tuple(Field(str(a.name()), type_of(a), bool(a.nullable())) for a in attributes)
-    frame = frame.toDF(*(f"c{i}" for i in range(len(fields))))
-    columns = [encoded_column(frame[f"c{i}"], f.type).alias(f"c{i}") for i, f in enumerate(fields)]
-    table = collected(frame.select(*columns))
+    names = column_names(len(fields))
+    frame = frame.toDF(*names)
+    columns = [
+        encoded_column(frame[name], field.type).alias(name)
+        for name, field in zip(names, fields, strict=True)
+    ]
+    try:
+        table = collected(frame.select(*columns))
+    except (Py4JJavaError, PySparkException) as error:
+        raise spark_error(error) from error
     return Translated(Constant(Schema(fields), Relation.of(table)), attributes)
 
 

@@ -165,18 +165,6 @@ def _factors(query: Hypergraph) -> list[_Factor]:
     return [(frozenset(r.variables) - query.local, (r,)) for r in query.relations]
 
 
-def _eliminated(
-    query: Hypergraph, turn: Sequence[str], sizes: Mapping[str, int]
-) -> tuple[_Step, ...]:
-    factors, steps = _factors(query), []
-    for variable in turn:
-        if variable in query.local:
-            continue
-        step, factors = _eliminate(factors, variable, sizes)
-        steps.append(step)
-    return tuple(steps)
-
-
 def _exhaustive(
     query: Hypergraph, shared: Sequence[str], sizes: Mapping[str, int]
 ) -> tuple[_Step, ...]:

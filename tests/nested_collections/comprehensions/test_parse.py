@@ -10,6 +10,7 @@ from rekindle.frontends.comprehension.syntax import (
     Call,
     Collect,
     For,
+    Group,
     Let,
     Negate,
     Path,
@@ -52,6 +53,25 @@ def test_an_inner_comprehension_ends_with_its_bracket() -> None:
 )
 def test_every_form_is_read(text: str, kind: type) -> None:
     assert isinstance(parse(text), kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("let n = count(t) in (n: n, m: 2 * n)", Tuple),
+        ("let n = x.a in (1, 2) in (n: n, m: (n in (true)))", Tuple),
+        ("let big = for x in t where x.k in (1, 2) yield x in (for b in big yield b)", Group),
+        ("let a = 1 in let b = a in (3) in (for x in (t) where x.k in (1) yield b)", Let),
+        ("let a = t in (a) union for y in u yield y", Union),
+        ("let a = 'in (' in ( -- in (\n a)", Group),
+    ],
+)
+def test_a_bracket_may_follow_the_in_of_let(text: str, name: type) -> None:
+    found = parse(text)
+    assert isinstance(found, Let) and isinstance(found.body, name)
+    inner = parse(f"for x in t yield (k: x.k, r: {text})")
+    assert isinstance(inner, For) and isinstance(inner.key, Tuple)
+    assert inner.key.fields[1][1].place.text.endswith(f"{text})")
 
 
 def test_a_value_follows_an_arrow() -> None:

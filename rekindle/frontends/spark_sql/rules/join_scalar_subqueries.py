@@ -8,19 +8,23 @@ row of the outer query then follows a change of that one value, as it must.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from rekindle.calculus.walks import visited
 from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
     children_of,
+    id_of,
     items,
     option,
     simple_name,
     without_alias,
 )
 from rekindle.catalyst.refusals import unsupported
-from rekindle.catalyst.rules import apply_everywhere
+from rekindle.catalyst.rules import Rule, apply_everywhere
+from rekindle.frontends.spark_sql.analyse import Leaves
+from rekindle.frontends.spark_sql.clock import CLOCK
 
 _PLANS = "org.apache.spark.sql.catalyst.plans"
 
@@ -33,22 +37,27 @@ _RULES = (
 only the rows and columns that a comparison with it is about."""
 
 
-def join_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
-    """An equal plan with the scalar subqueries of all its nodes as joins, optimised as such.
+def join_scalar_subqueries(leaves: Leaves | None) -> Rule:
+    """The rule, which knows the clock by its leaf where there are any."""
 
-    Those inside of subqueries are joined in another round.
-    """
-    if plan.subqueriesAll().isEmpty():
-        return plan
-    joined = apply_everywhere(_at_root, catalyst, plan)
-    if joined is plan:
-        return plan
-    for rule in _RULES:
-        joined = catalyst.module(rule).apply(joined)
-    return joined
+    def join_scalar_subqueries(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+        """An equal plan with the scalar subqueries of all its nodes as joins, optimised as such.
+
+        Those inside of subqueries are joined in another round.
+        """
+        if plan.subqueriesAll().isEmpty():
+            return plan
+        joined = apply_everywhere(partial(_at_root, leaves), catalyst, plan)
+        if joined is plan:
+            return plan
+        for rule in _RULES:
+            joined = catalyst.module(rule).apply(joined)
+        return joined
+
+    return join_scalar_subqueries
 
 
-def _at_root(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
+def _at_root(leaves: Leaves | None, catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     """An equal plan whose root has no scalar subquery in its expressions."""
     if plan.subqueries().isEmpty():
         return plan
@@ -59,13 +68,13 @@ def _at_root(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
     if not found:
         return plan
     if kind == "Aggregate" and (above := _with_results_above(catalyst, plan)) is not None:
-        return apply_everywhere(_at_root, catalyst, above)
+        return apply_everywhere(partial(_at_root, leaves), catalyst, above)
     if kind == "Join":
-        left, replaced = _beside(catalyst, plan.left(), found)
+        left, replaced = _beside(catalyst, leaves, plan.left(), found)
         condition = catalyst.some(_replace(catalyst, plan.condition().get(), replaced))
         joined = catalyst.plan("Join")(left, plan.right(), plan.joinType(), condition, plan.hint())
         return _project(catalyst, items(plan.output()), joined)
-    child, replaced = _beside(catalyst, plan.child(), found)
+    child, replaced = _beside(catalyst, leaves, plan.child(), found)
     match kind:
         case "Filter":
             condition = _replace(catalyst, plan.condition(), replaced)
@@ -136,17 +145,47 @@ def _outside_subqueries(node: JavaObject) -> Sequence[JavaObject]:
 
 
 def _beside(
-    catalyst: Catalyst, child: JavaObject, subqueries: Sequence[JavaObject]
+    catalyst: Catalyst,
+    leaves: Leaves | None,
+    child: JavaObject,
+    subqueries: Sequence[JavaObject],
 ) -> tuple[JavaObject, list[tuple[JavaObject, JavaObject]]]:
-    """The child joined with the one row of each subquery, and the column that each became."""
+    """The child joined with the one row of each subquery, and the column that each became.
+
+    What several ask the clock for is one row: then a column that is compared with two of them has
+    its range by one join.
+    """
     hint = catalyst.module(f"{_PLANS}.logical.JoinHint").NONE()
-    replaced = []
-    for subquery in subqueries:
-        plan = subquery.plan()
-        kind = catalyst.module(f"{_PLANS}.{_join_type(plan)}")
-        child = catalyst.plan("Join")(child, plan, kind, catalyst.none(), hint)
-        replaced.append((subquery, plan.output().head()))
+    times = [each for each in subqueries if _is_of_clock(leaves, each.plan())]
+    others = [each for each in subqueries if each not in times]
+    replaced = [(each, each.plan().output().head()) for each in subqueries]
+    if times:
+        inner = catalyst.module(f"{_PLANS}.Inner")
+        one = _one_row(catalyst, [each.plan() for each in times])
+        child = catalyst.plan("Join")(child, one, inner, catalyst.none(), hint)
+    for subquery in others:
+        kind = catalyst.module(f"{_PLANS}.{_join_type(subquery.plan())}")
+        child = catalyst.plan("Join")(child, subquery.plan(), kind, catalyst.none(), hint)
     return child, replaced
+
+
+def _is_of_clock(leaves: Leaves | None, plan: JavaObject) -> bool:
+    """Is a plan what is computed of the clock's one row?"""
+    if leaves is None or simple_name(plan) != "Project":
+        return False
+    below = plan.child()
+    return simple_name(below) == "LogicalRDD" and leaves.name_of(below) == CLOCK
+
+
+def _one_row(catalyst: Catalyst, projections: Sequence[JavaObject]) -> JavaObject:
+    """The columns of several projections of the clock as one of them."""
+    leaf = projections[0].child()
+    columns = []
+    for projection in projections:
+        moved = zip(items(projection.child().output()), items(leaf.output()), strict=True)
+        attributes = {id_of(theirs): ours for theirs, ours in moved}
+        columns += [catalyst.rebased(each, attributes) for each in items(projection.projectList())]
+    return _project(catalyst, columns, leaf)
 
 
 def _join_type(plan: JavaObject) -> str:

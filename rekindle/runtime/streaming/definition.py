@@ -1,0 +1,115 @@
+"""What a stream is, as plain data: its table, its mode and, where it can be rebuilt, its source.
+
+A definition is stored in the commit log, so that streams are listed and can go on after a restart.
+It holds no code: a source is the name of a format and options, and what was a DataFrame has to be
+given again. Fields that a later version writes are kept as they are, and a stream that has some is
+listed and not run: to run it without them could mean something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rekindle.shapes import (
+    list_of,
+    map_of,
+    open_record,
+    optional,
+    record,
+    text,
+    truth,
+)
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,99}\Z")
+APPEND, CHANGES, UPSERT = "append", "changes", "upsert"
+MODES = (APPEND, CHANGES, UPSERT)
+
+
+def is_name(name: object) -> bool:
+    """Can a stream have this name?
+
+    >>> is_name("clicks-2"), is_name("../clicks"), is_name("..")
+    (True, False, False)
+    """
+    return isinstance(name, str) and _NAME.match(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where rows come from: a format of Spark, its options, and the columns if it is told them."""
+
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"format": self.format, "options": dict(self.options), "schema": self.schema}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDefinition:
+    """A stream into a table."""
+
+    table: str
+    mode: str = APPEND
+    weight: str | None = None
+    operation: str | None = None
+    sequence_by: str | None = None
+    apply_as_deletes: str | None = None
+    except_columns: tuple[str, ...] = ()
+    rejects: bool = False
+    interval: str | None = None
+    available_now: bool = False
+    checkpoint: str | None = None
+    """Where Structured Streaming keeps how far it is; None for a directory of the database."""
+    source: Source | None = None
+    """None of a stream that was given as a DataFrame."""
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that this version does not know, as they were found."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form: what is not as it is by default."""
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        said = {name: value for name, value in plain.items() if value not in (None, False)}
+        if self.except_columns:
+            said["except_columns"] = list(self.except_columns)
+        if self.source is not None:
+            said["source"] = self.source.to_json()
+        return {**said, **self.unknown}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StreamDefinition:
+        known = {name: data[name] for name in _PLAIN if name in data}
+        others = data.keys() - {*_PLAIN, "except_columns", "source"}
+        source = data.get("source")
+        return cls(
+            **known,
+            except_columns=tuple(data.get("except_columns", ())),
+            source=None if source is None else Source(**source),
+            unknown={name: data[name] for name in sorted(others)},
+        )
+
+
+Streams = Mapping[str, StreamDefinition]
+
+_PLAIN = (
+    *("table", "mode", "weight", "operation", "sequence_by", "apply_as_deletes"),
+    *("rejects", "interval", "available_now", "checkpoint"),
+)
+check_stream = open_record(
+    {
+        **{name: optional(text) for name in ("weight", "operation", "sequence_by")},
+        **{name: optional(text) for name in ("apply_as_deletes", "interval", "checkpoint")},
+        "rejects": truth,
+        "available_now": truth,
+        "except_columns": list_of(text),
+        "source": optional(record({"schema": optional(text)}, format=text, options=map_of(text))),
+    },
+    table=text,
+    # A mode that a later version has is refused when the stream is run.
+    mode=text,
+)
+"""The shape of a stored definition."""
