@@ -300,14 +300,18 @@ def definition_cases(payloads: Payloads) -> Iterator[Case]:
                 name = trace["layout"]["values"][0]["name"]
                 trace["layout"]["values"] = [{"kind": "ring", "name": name, "group": poison}]
 
+    def poisoned(written: str) -> str:
+        part = json.loads(written)
+        if part.get("form") == "ring sum":
+            group = part["plain"]["sum"].split(".")[0]
+            part["plain"]["sum"] = ".".join((group, poison, poison))
+        return json.dumps(part)
+
     def stored_sum(record: Record) -> None:
-        scalars = entry_of(record, "ring")["scalars"]
-        for i, written in enumerate(scalars):
-            part = json.loads(written)
-            if part.get("form") == "ring sum":
-                group = part["plain"]["sum"].split(".")[0]
-                part["plain"]["sum"] = ".".join((group, poison, poison))
-                scalars[i] = json.dumps(part)
+        entry = entry_of(record, "ring")
+        entry["scalars"] = [poisoned(written) for written in entry["scalars"]]
+        for node in record["nodes"].values():  # A plan holds the sum as well.
+            node[3] = [poisoned(written) for written in node[3]]
 
     yield Case("rings everywhere", edited(rings), ("t", "joined"), writes=True)
     yield Case("rings in a view", edited(one_ring("joined")), ("joined",))

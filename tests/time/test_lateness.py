@@ -235,6 +235,12 @@ def test_what_never_decreases_has_a_bound(events: Database, key: str) -> None:
 def test_a_new_view_that_shares_state_has_all_rows(events: Database) -> None:
     db = events
     shared = "SELECT w.start AS beginning, v, n, s FROM (" + WINDOWED["tumbling"] + ")"
+    newest = db.watermark("e").time or BEGINNING
+    for hour in range(1, 20):  # State is removed a while after it may be.
+        for name in ("e", "f"):
+            rows = [(i, newest + dt.timedelta(hours=hour, minutes=i % 7), i % 3) for i in range(30)]
+            with db.transaction() as tx:
+                tx.insert(name, rows)
     assert any(trace.partial for trace in db._engine.state.traces.values())
     db.create_view("later", shared)
     db.check("later")
