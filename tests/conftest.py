@@ -68,6 +68,14 @@ JVM = (
     "-XX:MetaspaceSize=512m",
 )
 
+FOR_LARGE_DATA = (
+    # Every stage of a query would be a job of its own, planned anew.
+    "spark.sql.adaptive.enabled",
+    # A class is generated and compiled for every stage, which few rows do not pay for.
+    "spark.sql.codegen.wholeStage",
+)
+"""What Spark does by itself and not in tests, except in those that ask for `adaptive`."""
+
 
 def pytest_configure() -> None:
     """Choose where temporary directories are, unless somebody has."""
@@ -99,8 +107,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.ui.retainedStages": "10",
             "spark.ui.retainedTasks": "100",
             "spark.sql.timeType.enabled": "true",
-            # Every stage of a query would be a job of its own, planned anew; see `adaptive`.
-            "spark.sql.adaptive.enabled": "false",
+            **dict.fromkeys(FOR_LARGE_DATA, "false"),
         }
     )
     yield session
@@ -148,10 +155,12 @@ def _limit_examples(item: pytest.Item) -> None:
 
 @pytest.fixture
 def adaptive(spark: SparkSession) -> Iterator[None]:
-    """Spark plans a query again after each of its stages, as a user's session does."""
-    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    """Spark compiles stages, and plans again after each of them, as in a user's session."""
+    for name in FOR_LARGE_DATA:
+        spark.conf.set(name, "true")
     yield
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    for name in FOR_LARGE_DATA:
+        spark.conf.set(name, "false")
 
 
 @pytest.fixture
