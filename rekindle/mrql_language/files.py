@@ -62,8 +62,13 @@ class Files:
         if verb == "store":
             self.stored[name] = value
             return
-        rows = elements(value)
-        self.place(name).write_text("".join(f"{line_of(row)}\n" for row in rows))
+        text = "".join(f"{line_of(row)}\n" for row in elements(value))
+        try:
+            self.place(name).write_text(text)
+        except (OSError, ValueError) as error:
+            raise EvaluationError(
+                f"the file '{name}' cannot be written", detail=str(error)
+            ) from None
 
     def _rows(self, parser: str, path: Path, arguments: list[Value]) -> list[Value]:
         _check_arguments(parser, arguments)

@@ -196,6 +196,8 @@ def _tag(value: Value) -> str:
 
 def _split(text: str, pattern: str, limit: int = 0) -> Value:
     parts = re.split(pattern, text, maxsplit=max(limit - 1, 0))
+    if limit == 1:
+        return List((text,))
     while limit == 0 and len(parts) > 1 and not parts[-1]:
         parts.pop()
     return List(tuple(parts))
@@ -284,3 +286,33 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "trim": str.strip,
     "hash_code": lambda value: value if isinstance(value, int) else hash(value) % (1 << 31),
 }
+
+_ARGUMENTS = {
+    0: ("xml_children", "json_object", "json_array"),
+    2: (
+        "index",
+        "attribute",
+        "range_list",
+        "range_bag",
+        "pow",
+        "min",
+        "max",
+        "contains",
+        "startsWith",
+    ),
+    3: ("slice", "substring", "replace", "replaceAll", "replaceFirst"),
+}
+"""Functions by how many arguments they take, if not one; 0 stands for any number."""
+_NUMBERS = {name: number for number, names in _ARGUMENTS.items() for name in names}
+
+
+def takes(name: str, arguments: int) -> bool:
+    """Does a function take so many arguments?
+
+    >>> takes("sqrt", 1), takes("sqrt", 0), takes("split", 3)
+    (True, False, True)
+    """
+    if name == "split":
+        return arguments in (2, 3)
+    wanted = _NUMBERS.get(name, 1)
+    return wanted in (0, arguments)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rekindle.errors import EvaluationError, UnknownNameError
+from rekindle.errors import EvaluationError, UnknownNameError, iteration_limit
 from rekindle.mrql_language import terms as t
 from rekindle.mrql_language.arithmetic import convert, widest
 from rekindle.mrql_language.functions import FUNCTIONS, component_of, field_of
@@ -28,6 +28,8 @@ from rekindle.mrql_language.values import (
     sort_key,
 )
 
+MOST_STEPS = 10_000
+"""So many has a repeat without a limit, as recursions of views have."""
 Reader = Callable[[t.Source], Value]
 """Gives the contents of a source."""
 Environment = Mapping[str, Value]
@@ -261,6 +263,13 @@ class Interpreter:
                 size = len(parts)
             if not going or (limit is not None and steps >= limit):
                 return current
+            if limit is None and steps >= MOST_STEPS:
+                raise iteration_limit((_said(term.step.shape),), MOST_STEPS)
+
+
+def _said(shape: t.Shape) -> str:
+    """What the text calls that which is repeated."""
+    return ", ".join(name.partition(".")[0] for name in t.variables(shape))
 
 
 def applied(name: str, function: Callable[..., Value], arguments: Sequence[Value]) -> Value:

@@ -37,6 +37,7 @@ class NamedType:
     """`int`, `string`, `any`, or a name given by `type` or `data`."""
 
     name: str
+    place: Place = field(compare=False, repr=False, default=_START)
 
 
 @dataclass(frozen=True, slots=True)

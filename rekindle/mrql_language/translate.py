@@ -23,7 +23,7 @@ from rekindle.mrql_language import terms as t
 from rekindle.mrql_language.arithmetic import wrapped
 from rekindle.mrql_language.clauses import AGGREGATES, count, distinct, lifted_variable, mapped
 from rekindle.mrql_language.definitions import Definitions
-from rekindle.mrql_language.functions import FUNCTIONS
+from rekindle.mrql_language.functions import FUNCTIONS, takes
 from rekindle.mrql_language.monoids import AND, OR
 from rekindle.mrql_language.names import mentioned, pattern_expression, pattern_names
 from rekindle.mrql_language.templates import template_pattern, template_term
@@ -174,6 +174,8 @@ class Translator:
         self, parameters: tuple[tuple[str, s.Type], ...], body: s.Expression, scope: Scope
     ) -> t.Lambda:
         """A function of its parameters; of one parameter it takes the value itself."""
+        for _, kind in parameters:
+            self._definitions.check(kind)
         names = {name: t.fresh(name) for name, _ in parameters}
         inner = {**scope, **{name: t.Var(given) for name, given in names.items()}}
         shape = tuple(names.values())
@@ -215,7 +217,8 @@ class Translator:
         if e.name in known.functions:
             self._arity(e, known.functions[e.name])
             return t.Invoke(e.name, arguments)
-        if e.name in known.aggregations and len(arguments) == 1:
+        if e.name in known.aggregations:
+            self._arity(e, 1)
             monoid, unit = known.aggregations[e.name]
             if unit is None:
                 return t.Reduce(monoid, arguments[0])
@@ -224,10 +227,15 @@ class Translator:
             return t.Build(known.constructors[e.name], e.name, arguments)
         if len(arguments) == 1 and e.name in AGGREGATES:
             return AGGREGATES[e.name](arguments[0])
-        if e.name == "member" and len(arguments) == 2:
+        if e.name in AGGREGATES and e.name not in FUNCTIONS:
+            self._arity(e, 1)
+        if e.name == "member":
+            self._arity(e, 2)
             wanted, among = arguments
             return t.Reduce(OR, mapped(among, lambda x: t.Call("=", (x, wanted))))
         if e.name in FUNCTIONS and e.name.isidentifier():
+            if not takes(e.name, len(arguments)):
+                raise e.place.error(f"'{e.name}' does not take {_arguments(len(arguments))}")
             return t.Call(e.name, arguments)
         if known.is_outside(e.name):
             return t.Call(e.name, arguments)
@@ -237,7 +245,7 @@ class Translator:
     def _arity(self, e: s.Call, wanted: int) -> None:
         if len(e.arguments) != wanted:
             raise e.place.error(
-                f"'{e.name}' takes {wanted} arguments, and is given {len(e.arguments)}"
+                f"'{e.name}' takes {_arguments(wanted)}, and is given {len(e.arguments)}"
             )
 
     def _source(self, e: s.Call, scope: Scope) -> t.Term:
@@ -288,6 +296,7 @@ class Translator:
                 return t.Call(e.operator, (left, right))
 
     def _cast(self, e: s.Cast, scope: Scope) -> t.Term:
+        self._definitions.check(e.type)
         kind = self._definitions.number(e.type)
         if kind == "long" and isinstance(e.operand, s.Literal) and isinstance(e.operand.value, int):
             return t.Constant(wrapped("long", e.operand.value))
@@ -508,6 +517,10 @@ class Translator:
         if form == "tuple" and limit is None:
             raise e.place.error("a repeat over a tuple needs a limit", "expected: 'limit'")
         return t.Repeat(form, step, start, limit)
+
+
+def _arguments(number: int) -> str:
+    return f"{number} argument{'' if number == 1 else 's'}"
 
 
 def _constant(term: t.Term) -> t.Constant | None:

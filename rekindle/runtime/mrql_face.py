@@ -69,13 +69,23 @@ class MrqlFace:
     def with_definitions(self, given: Mrql) -> Mrql:
         """The query with the definitions of this connection that it uses, also through others."""
         self._ready()
+        known, kept, seen = self._definitions, dict[str, None](), set[str]()
+
+        def keep(name: str) -> None:
+            """Each after what it mentions, which may have been given anew since."""
+            if name in known and name not in seen:
+                seen.add(name)
+                mentioned = set(_NAMED.findall(known[name]))
+                for each in known:
+                    if each in mentioned:
+                        keep(each)
+                kept[known[name]] = None
+
         wanted = set(_NAMED.findall(given.text))
-        kept: list[str] = []
-        for name, text in reversed(self._definitions.items()):
+        for name in known:
             if name in wanted:
-                kept.append(text)
-                wanted |= set(_NAMED.findall(text))
-        return Mrql(given.text, "\n".join(reversed(kept)))
+                keep(name)
+        return Mrql(given.text, "\n".join(kept))
 
     # ---- statements ------------------------------------------------------------------------
 
@@ -215,7 +225,7 @@ def _defined(statement: s.Statement) -> list[str]:
     """What a definition names."""
     match statement:
         case s.DataDefinition():
-            return [name for name, _ in statement.constructors]
+            return [statement.name, *(name for name, _ in statement.constructors)]
         case s.Evaluate() | s.StoreVariable() | s.StoreFile() | s.Outside():
             return []
         case _:

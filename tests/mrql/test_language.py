@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.errors import RekindleError, StatementError
+from rekindle.errors import IterationLimitError, RekindleError, StatementError
 from rekindle.mrql_language.files import Files
 from rekindle.mrql_language.printing import show
 from rekindle.mrql_language.session import NOTHING, Session, run
@@ -55,6 +55,10 @@ CASES = {
     'case [json| [1, "b"] |] { [json| [{{1}}, {{x}}] |]: [x] | *: [] }': '[ "b" ]',
     'case [xml| <a>x</a> |] { [xml| <a>{{"x"}}</a> |]: 1 | *: 0 }': "1",
     "round(1.0/0.0)": "9223372036854775807",
+    # texts
+    'split("a,b,,", ",")': '[ "a", "b" ]',
+    'split("a,b,c", ",", 2)': '[ "a", "b,c" ]',
+    'split("a,b", ",", 1)': '[ "a,b" ]',
 }
 
 
@@ -153,3 +157,34 @@ def test_lines_that_do_not_fit_are_left_out(tmp_path: Path) -> None:
     assert show(rows[0].value) == '{ < k: "a", v: 1 >, < k: "d", v: 4 > }'
     assert files.left_out == ["b,x", "c"]
     assert (tmp_path / "g").read_text() == '1,"a"\n'
+    refused = session.run('dump "no/such/place" from {1};')[0].error
+    assert refused is not None and "'no/such/place' cannot be written" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("1 + sqrt()", "line 1, column 5: 'sqrt' does not take 0 arguments"),
+        ("pow(2)", "'pow' does not take 1 argument"),
+        ("split(1, 2, 3, 4)", "'split' does not take 4 arguments"),
+        ("sum()", "'sum' takes 1 argument, and is given 0"),
+        ("member(1)", "'member' takes 2 arguments, and is given 1"),
+        ("2 as foo", "line 1, column 6: there is no type 'foo'"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(statement: str, words: str) -> None:
+    (result,) = Session().run(f"{statement};")
+    assert result.error is not None and words in result.error.message
+
+
+def test_types_are_what_they_were_when_they_were_given() -> None:
+    script = """
+        type t = long; type u = t; type t = string; function f ( x: u ): u { x }; f(2147483647) + 1;
+        data d = A: int | B: d; function g ( x: d ): d { x }; case g(B(A(1))) { B(x): 2 | *: 1 };
+    """
+    assert [show(value) for value in run(script)] == ["2147483648", "2"]
+
+
+def test_an_iteration_without_an_end_is_ended() -> None:
+    (result,) = Session().run("repeat x = {1} step select (y, true) from y in x;")
+    assert isinstance(result.error, IterationLimitError) and "of x" in result.error.message

@@ -41,6 +41,9 @@ DEFINITIONS = """
 function twice ( x: long ): long { x * 2 };
 function heavy ( xs: bag(long) ): bag(long) { select x from x in xs where x > 1 };
 macro near ( a, b ) { abs(a - b) <= 1 };
+function turned ( x: bag(long), y: bag(long) ): (bag(long), bag(long)) {
+  repeat (x1, y1) = (x, y) step let z = select a + 1 from a in y1 where a < 300 in (z, x1) limit 107
+};
 function larger ( x: long, y: long ): long { if x > y then x else y };
 aggregation longest ( larger, 0 as long ) : long;
 """
@@ -81,6 +84,11 @@ VIEWS = {
     "y < 2 and count(S) > 3) from y in x limit 6",
     "together": "(repeat (a, b) = ({1 as long}, select s.k from s in S) step (b, "
     "select r.w from k in b, r in R where r.k = k) limit 2)#1",
+    "alternate": "let (a, b) = repeat (a, b) = ({1 as long}, select s.k from s in S) step (b, "
+    "select distinct n from n in a union (select r.w from k in b, r in R where r.k = k)) limit 150 "
+    "in select (x, count(select y from y in b where y = x)) from x in a",
+    "in_turns": "turned((select s.v from s in S), {0 as long})#1",
+    "paired": "let (n, xs) = (count(R), select s.v from s in S) in select x * n from x in xs",
     "quantified": "some s in S: s.v > 3",
     "chosen": "select if s.v > 1 then (s.k, true) else (s.v, false) from s in S",
     "cases": 'select (case s.v { 1: "one" | 2: "two" | *: "more" }, case (s.k, s.v) { (1, x): x '
@@ -120,6 +128,8 @@ BRIEF = (
     "list_rows",
     "reached",
     "converges",
+    "alternate",
+    "paired",
 )
 """The views of every run of the tests; the others are tried where there is time."""
 

@@ -35,7 +35,8 @@ from rekindle.frontends.mrql.blocks import (
     alias,
     relation,
 )
-from rekindle.frontends.mrql.expressions import Expressions
+from rekindle.frontends.mrql.demands import truth
+from rekindle.frontends.mrql.expressions import Expressions, component_of
 from rekindle.frontends.mrql.loops import Loop
 from rekindle.frontends.mrql.matching import conjunction, matched, same
 from rekindle.frontends.mrql.repeats import Unwritten, repeated, repeated_all
@@ -93,6 +94,16 @@ class Compiler(Expressions):
 
     def compile(self, term: t.Term) -> Compiled:
         """The query of a closed term."""
+        try:
+            return self._compiled(term)
+        except Correlated:
+            raise UnsupportedError(
+                "a part of the query reads a row that no join brings to where it stands",
+                hint="write it as a select of its own over the rows that it reads, or evaluate the "
+                "query by db.mrql",
+            ) from None
+
+    def _compiled(self, term: t.Term) -> Compiled:
         number_anew()
         self._parts: list[tuple[str, Relation]] = []
         self.paths: list[str] = []
@@ -114,8 +125,9 @@ class Compiler(Expressions):
         needed: list[Loop] = []
         for each in reversed(self.loops):
             loop = each.written(self._with_parts)
-            texts = (query, *(text for other in needed for text in (other.first, other.step)))
-            if any(quoted(loop.result) in text for text in texts):
+            texts = (query, *(text for other in needed for text in other.texts))
+            ends = [quoted(relation.result) for relation in loop.relations]
+            if any(end in text for end in ends for text in texts):
                 needed.insert(0, loop)
         return tuple(needed)
 
@@ -189,8 +201,8 @@ class Compiler(Expressions):
                 return [self._table(term, scope)]
             case t.Var():
                 return self._variable_rows(term, scope)
-            case t.Project(t.Repeat(form="tuple") as together, index):
-                return [self._from(repeated_all(self, together, scope)[index], scope)]
+            case t.Project() if self.is_collection(term, scope):
+                return self._component_rows(term, scope)
             case t.GroupBy() | t.CoGroup() | t.OrderBy() | t.Repeat():
                 try:
                     return self._derived(term, scope)
@@ -198,6 +210,27 @@ class Compiler(Expressions):
                     return [self._elements(self.array(term, scope), scope)]
             case _:
                 return [self._elements(self.array_value(term, scope), scope)]
+
+    def _component_rows(self, term: t.Project, scope: Scope) -> list[tuple[Scope, Bound]]:
+        """The rows of a collection that is a component of a tuple."""
+        operand, index = term.operand, term.index
+        found = self.collections_of(operand, scope)
+        if found is not None:
+            return [self._from(found[index], scope)]
+        match operand:
+            case t.Tuple():
+                return self.rows(operand.items[index], scope)
+            case t.Let():
+                inner = self.let(operand, scope)
+                return self.rows(component_of(operand.function.body, index), inner)
+            case _:
+                assert isinstance(operand, t.Invoke)
+                body, inner, _ = self.entered(operand, scope)
+                self._calls.append(operand.function)
+                try:
+                    return self.rows(component_of(body, index), inner)
+                finally:
+                    self._calls.pop()
 
     def _matched_rows(self, term: t.Match, scope: Scope) -> list[tuple[Scope, Bound]]:
         """The rows of the body where the pattern matches, of what is otherwise where not."""
@@ -270,7 +303,7 @@ class Compiler(Expressions):
         if (found := self._exists(condition, scope, holds)) is not None:
             scope.block.where.append(Condition(found))
             return
-        test = packed(self.value(condition, scope))
+        test = truth(packed(self.value(condition, scope)), "a condition")
         if not holds:
             test = Sql(f"(NOT coalesce({test.text}, false))", BOOLEAN, test.reads)
         scope.block.where.append(Condition(test))
@@ -291,7 +324,7 @@ class Compiler(Expressions):
         if len(found) != 1:
             return None
         ((inner, head),) = found
-        test = packed(self._as_value(head, inner))
+        test = truth(packed(self._as_value(head, inner)), "a condition")
         block = inner.block
         if not wanted:
             test = Sql(f"(NOT {test.text})", BOOLEAN, test.reads)
@@ -306,9 +339,8 @@ class Compiler(Expressions):
         negated = "" if holds == wanted else "NOT "
         return Sql(f"{negated}EXISTS ({block.select([])})", BOOLEAN, foreign)
 
-    def together(self, term: t.Repeat, scope: Scope) -> Value:
-        found = repeated_all(self, term, scope)
-        return Tup(tuple(self.bound(each, scope) for each in found))
+    def repeated(self, term: t.Repeat, scope: Scope) -> list[Relation]:
+        return repeated_all(self, term, scope)
 
     # ---- groups ----------------------------------------------------------------------------
 

@@ -7,13 +7,14 @@ over one, is a nested query: `compile.py` finds the join that brings it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.mrql import arrays
 from rekindle.frontends.mrql.aggregates import AVERAGE, fold_of_user, folded
 from rekindle.frontends.mrql.blocks import Correlated, Group, Relation
+from rekindle.frontends.mrql.demands import truth
 from rekindle.frontends.mrql.matching import conjunction, constant, matched, same
 from rekindle.frontends.mrql.scalars import called
 from rekindle.frontends.mrql.scope import Known, Later, Pair, Row, Scope
@@ -78,8 +79,8 @@ class Expressions(ABC):
         """What is made of the rows of a group, merged or collected; None if it reads others."""
 
     @abstractmethod
-    def together(self, term: t.Repeat, scope: Scope) -> Value:
-        """What a repeat over a tuple gives, as a tuple."""
+    def repeated(self, term: t.Repeat, scope: Scope) -> list[Relation]:
+        """What a repeat over a tuple gives, of each of its collections."""
 
     def value(self, term: t.Term, scope: Scope) -> Value:
         """The value of a term in a row of the scope's block."""
@@ -110,7 +111,7 @@ class Expressions(ABC):
             case t.Invoke():
                 return self._invoke(term, scope)
             case t.If():
-                test = packed(go(term.condition))
+                test = truth(packed(go(term.condition)), "the condition of 'if'")
                 return _chosen(test, *unified([go(term.then), go(term.otherwise)]))
             case t.Let():
                 return self.value(term.function.body, self.let(term, scope))
@@ -119,7 +120,7 @@ class Expressions(ABC):
             case t.Match():
                 return self._match(term, scope)
             case t.Repeat(form="tuple"):
-                return self.together(term, scope)
+                return Tup(tuple(self.bound(each, scope) for each in self.repeated(term, scope)))
             case _ if isinstance(term, COLLECTIONS):
                 return self.collection(term, scope)
             case _:
@@ -129,10 +130,40 @@ class Expressions(ABC):
 
     def let(self, term: t.Let, scope: Scope) -> Scope:
         """The scope with what a `let` names."""
-        shape = term.function.shape
-        if isinstance(shape, str) and self.is_collection(term.value, scope):
-            return scope.bind(shape, Later(term.value, scope.environment, tuple(self._calls)))
-        return scope.bind(shape, self.value(term.value, scope))
+        return self._named(term.function.shape, term.value, scope)
+
+    def _named(self, shape: t.Shape, value: t.Term, scope: Scope) -> Scope:
+        """The scope with a shape bound to a value, of which a collection waits for its use."""
+        if isinstance(shape, str) and self.is_collection(value, scope):
+            return scope.bind(shape, Later(value, scope.environment, tuple(self._calls)))
+        parts = [component_of(value, i) for i in range(len(shape))]
+        if isinstance(shape, str) or not any(self.is_collection(each, scope) for each in parts):
+            return scope.bind(shape, self.value(value, scope))
+        found = self.collections_of(value, scope)
+        if found is not None and len(found) == len(shape):
+            for name, each in zip(shape, found, strict=True):
+                scope = scope.bind(name, each)
+            return scope
+        for inner, part in zip(shape, parts, strict=True):
+            scope = self._named(inner, part, scope)
+        return scope
+
+    def collections_of(self, term: t.Term, scope: Scope) -> list[Relation] | None:
+        """The collections of a repeat over a tuple, each step of which is there once for all."""
+        match term:
+            case t.Repeat(form="tuple"):
+                return self.repeated(term, scope)
+            case t.Let():
+                return self.collections_of(term.function.body, self.let(term, scope))
+            case t.Invoke():
+                body, inner, _ = self.entered(term, scope)
+                self._calls.append(term.function)
+                try:
+                    return self.collections_of(body, inner)
+                finally:
+                    self._calls.pop()
+            case _:
+                return None
 
     @contextmanager
     def where_written(self, later: Later) -> Iterator[None]:
@@ -157,23 +188,63 @@ class Expressions(ABC):
             case t.Match():
                 return self.is_collection(term.body, scope)
             case t.Let():
-                return self.is_collection(term.function.body, scope)
+                inner = self._with_forms(term.function.shape, term.value, scope)
+                return self.is_collection(term.function.body, inner)
             case t.Call():
                 return term.function in _LISTS
             case t.Invoke():
-                return self.is_collection(self.known.functions[term.function].body, scope)
+                return self._of_body(term, scope, self.is_collection)
             case t.Constant():
                 return isinstance(term.value, Bag | List)
             case t.Stored():
                 return isinstance(self.known.stored[term.name], Bag | List)
-            case t.Project(t.Repeat(form="tuple")):
-                return True
+            case t.Project(operand, index):
+                return self._has_collection(operand, index, scope)
             case t.Repeat():
                 return term.form != "tuple"
             case t.Reduce():
                 return str(term.monoid) in ("⊎", "++")
             case _:
                 return isinstance(term, COLLECTIONS)
+
+    def _has_collection(self, term: t.Term, index: int, scope: Scope) -> bool:
+        """Is a component of a tuple a bag or a list, as far as its form shows?"""
+        match term:
+            case t.Tuple():
+                return index < len(term.items) and self.is_collection(term.items[index], scope)
+            case t.Let():
+                inner = self._with_forms(term.function.shape, term.value, scope)
+                return self._has_collection(term.function.body, index, inner)
+            case t.Invoke():
+                return self._of_body(
+                    term, scope, lambda body, inner: self._has_collection(body, index, inner)
+                )
+            case t.Repeat(form="tuple"):
+                return index < len(term.step.shape)
+            case _:
+                return False
+
+    def _of_body(self, term: t.Invoke, scope: Scope, ask: Callable[[t.Term, Scope], bool]) -> bool:
+        """What is asked of a function's body, with the forms of its arguments."""
+        if term.function in self._calls:
+            return False
+        function, inner = self.known.functions[term.function], scope
+        for name, argument in zip(function.parameters, term.arguments, strict=True):
+            inner = self._with_forms(name, argument, inner)
+        self._calls.append(term.function)
+        try:
+            return ask(function.body, inner)
+        finally:
+            self._calls.pop()
+
+    def _with_forms(self, shape: t.Shape, value: t.Term, scope: Scope) -> Scope:
+        """The scope in which it is known which of the names are collections, to ask for forms."""
+        if isinstance(shape, str):
+            is_one = self.is_collection(value, scope)
+            return scope.having(**{shape: Later(value, scope.environment)}) if is_one else scope
+        for i, part in enumerate(shape):
+            scope = self._with_forms(part, component_of(value, i), scope)
+        return scope
 
     def reads_tables(self, term: t.Term, scope: Scope) -> bool:
         """Are there rows of tables in it?"""
@@ -216,7 +287,8 @@ class Expressions(ABC):
 
     def _call(self, term: t.Call, scope: Scope) -> Value:
         if term.function in ("and", "or"):
-            left, right = (packed(self.value(each, scope)) for each in term.arguments)
+            what = f"a side of '{term.function}'"
+            left, right = (truth(packed(self.value(e, scope)), what) for e in term.arguments)
             text = f"({left.text} {term.function.upper()} {right.text})"
             return Sql(text, BOOLEAN, left.reads | right.reads)
         averaged = _averaged(term)
@@ -293,7 +365,7 @@ class Expressions(ABC):
         if (found := self.of_group(None, term, scope)) is not None:
             return packed(found)
         # The rows of a table have no order: a list is made of those that have been collected.
-        if not isinstance(term, t.OrderBy) and self.reads_tables(term, scope):
+        if not isinstance(term, t.OrderBy | t.Enumerate) and self.reads_tables(term, scope):
             block = scope.block.copy()
             try:
                 return packed(self.nested(None, term, scope))
@@ -352,7 +424,9 @@ class Expressions(ABC):
         for condition in conditions:
             operand = arrays.filtered(
                 operand,
-                lambda x, c=condition: packed(self.value(c, inside(x))),  # type: ignore[misc]
+                lambda x, c=condition: truth(  # type: ignore[misc]
+                    packed(self.value(c, inside(x))), "a condition"
+                ),
             )
         if isinstance(body, t.Braces) and len(body.items) == 1:
             head = body.items[0]
@@ -411,6 +485,13 @@ def _averaged(term: t.Call) -> t.Term | None:
             return of if counted and ones.operand == of else None  # type: ignore[union-attr]
         case _:
             return None
+
+
+def component_of(term: t.Term, index: int) -> t.Term:
+    """A component of a tuple, which need not be made for it."""
+    if isinstance(term, t.Tuple) and index < len(term.items):
+        return term.items[index]
+    return t.Project(term, index)
 
 
 def directions(term: t.Term) -> arrays.Directions:
