@@ -48,12 +48,20 @@ class Files:
             if name not in self.stored:
                 raise UnknownNameError(f"nothing was stored as '{name}'")
             return self.stored[name]
-        path = self.place(str(name))
-        if request.parser == "parquet":
+        if not isinstance(name, tuple):
+            return self._held(request.parser, str(name), arguments)
+        arriving, leaving = directories(name)
+        came = self._held(request.parser, arriving, arguments)
+        return _without(came, self._held(request.parser, leaving, arguments))
+
+    def _held(self, parser: str, name: str, arguments: list[Value]) -> Bag:
+        """The rows of a file, or of the files of a directory."""
+        path = self.place(name)
+        if parser == "parquet":
             return _parquet(path)
         paths = sorted(path.iterdir()) if path.is_dir() else [path]
-        rows = (row for each in paths for row in self._rows(request.parser, each, arguments))
-        if request.parser == "line" and len(arguments) == 3:
+        rows = (row for each in paths for row in self._rows(parser, each, arguments))
+        if parser == "line" and len(arguments) == 3:
             return _left(rows, arguments[2])
         return Bag(rows)
 
@@ -154,6 +162,26 @@ def untagged(kind: s.Type, tag: str) -> s.RecordType:
             hint='write: stream(line, "dir", ",", type(<op: string, a: int>), "op")',
         )
     return s.RecordType(rest)
+
+
+def directories(name: Value) -> tuple[str, str]:
+    """The directory in which rows come, and the one in which they go."""
+    if not isinstance(name, tuple) or len(name) != 2 or not all(isinstance(x, str) for x in name):
+        raise EvaluationError(
+            "what to read is a name, or two: where rows come, and where they go",
+            hint='write: stream(line, ("arriving", "leaving"), ",", type(<a: int>))',
+        )
+    return name[0], name[1]
+
+
+def _without(came: Bag, gone: Bag) -> Bag:
+    """The rows that came and did not go again."""
+    found = Counter(came)
+    found.subtract(gone)
+    for row, many in found.items():
+        if many < 0:
+            raise EvaluationError("a row goes that is not there", detail=show(row))
+    return Bag(found.elements())
 
 
 def _left(rows: Iterable[Value], tag: str) -> Bag:

@@ -270,7 +270,8 @@ class Translator:
         if None in constants or not constants:
             return t.Read(kind, parser, tuple(parts))
         values = tuple(each.value for each in constants if each is not None)
-        return t.Source(str(values[0]), kind, t.Request(parser, values))
+        name = values[0][0] if isinstance(values[0], tuple) and values[0] else values[0]
+        return t.Source(str(name), kind, t.Request(parser, values))
 
     def _binary(self, e: s.Binary, scope: Scope) -> t.Term:
         left, right = self.expression(e.left, scope), self.expression(e.right, scope)
@@ -526,6 +527,10 @@ def _arguments(number: int) -> str:
 def _constant(term: t.Term) -> t.Constant | None:
     if isinstance(term, t.Constant):
         return term
+    if isinstance(term, t.Tuple):
+        parts = [_constant(item) for item in term.items]
+        found = tuple(part.value for part in parts if part is not None)
+        return t.Constant(found) if len(found) == len(parts) else None
     if isinstance(term, t.Braces):
         items = [_constant(item) for item in term.items]
         if None not in items:

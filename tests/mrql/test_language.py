@@ -161,6 +161,20 @@ def test_lines_that_do_not_fit_are_left_out(tmp_path: Path) -> None:
     assert refused is not None and "'no/such/place' cannot be written" in refused.message
 
 
+def test_rows_come_by_one_directory_and_go_by_another(tmp_path: Path) -> None:
+    for folder, lines in (("in", "a,1\na,1\nb,2\n"), ("out", "a,1\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "f").write_text(lines)
+    files = Files(lambda name: tmp_path / name)
+    stream = 'stream(line,("{}","{}"),",",type((string,int)))'
+    held, wrong, three = Session(files).run(
+        f"{stream.format('in', 'out')}; {stream.format('out', 'in')}; stream(text,(1,2,3));"
+    )
+    assert show(held.value) == '{ ("a",1), ("b",2) }'
+    assert wrong.error is not None and "a row goes that is not there" in wrong.error.message
+    assert three.error is not None and "where rows come, and where they go" in three.error.message
+
+
 @pytest.mark.parametrize(
     ("statement", "words"),
     [

@@ -321,6 +321,47 @@ def test_streams_with_deletions_and_files_of_answers(spark: SparkSession, tmp_pa
     db.close()
 
 
+def test_streams_of_two_directories(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows come by one directory and go by the other; a restart knows both."""
+    for folder in ("arriving", "leaving", "hidden"):
+        (tmp_path / folder).mkdir()
+    stream = (
+        f'stream(line, ("{tmp_path}/arriving", "{tmp_path}/leaving"), ",", type(<k:int,v:long>))'
+    )
+    query = f"select (k, sum(v)) from s in {stream}, v = s.v group by k: s.k"
+
+    def put(folder: str, name: str, lines: str) -> None:
+        (tmp_path / "hidden" / name).write_text(lines)
+        (tmp_path / "hidden" / name).rename(tmp_path / folder / name)
+
+    def totals(db: Database) -> dict[int, int]:
+        return dict(tuple(row) for row in db.table("totals").collect())
+
+    put("arriving", "1.csv", "1,5\n1,5\n2,1\n")
+    db = rekindle.connect(str(tmp_path / "w"), spark)
+    db.create_view("totals", rekindle.mrql(query), incremental="required")
+    db.create_view("same", rekindle.mrql(f"count({stream})"))
+    assert db.tables == ["arriving"]
+    wait(lambda: totals(db) == {1: 10, 2: 1})
+    put("leaving", "2.csv", "1,5\n2,1\n")
+    wait(lambda: totals(db) == {1: 5})
+    db.close()
+
+    put("leaving", "3.csv", "1,5\n")
+    put("arriving", "4.csv", "3,7\n")
+    db = rekindle.connect(str(tmp_path / "w"), spark)
+    assert sorted(db.resume_streams()) == ["arriving"]
+    wait(lambda: totals(db) == {3: 7})
+    wait(lambda: db.table("same").collect()[0]["value"] == 1)
+    assert sorted(db.mrql(f"select (s.k, s.v) from s in {stream};")[0]) == [(3, 7)]
+    with pytest.raises(UnsupportedError, match="needs no tag"):
+        tagged = stream.replace("v:long>)", 'v:long,op:string>), "op"')
+        db.create_view("bad", rekindle.mrql(f"count({tagged})"))
+    with pytest.raises(EvaluationError, match="where rows come, and where they go"):
+        db.create_view("bad", rekindle.mrql('count(stream(text, ("a", "b", "c")))'))
+    db.close()
+
+
 @pytest.mark.slow
 def test_more_views_are_what_their_queries_mean(db: Database) -> None:
     draw = random.Random(8)
@@ -414,6 +455,14 @@ def test_scripts(spark: SparkSession, tmp_path: Path) -> None:
     db.create_view("v", rekindle.mrql("select (next(s.v), big) from s in S where s.v < n"))
     db.sql("CREATE MATERIALIZED VIEW w AS MRQL select (k, sum(s.v)) from s in S group by k: s.k")
     assert db.definition("w").endswith("AS\nMRQL select (k, sum(s.v)) from s in S group by k: s.k")
+    exact = (
+        "CREATE MATERIALIZED VIEW e OPTIONS (iteration = 'exact') AS\nMRQL repeat x = {1} step "
+        "select (y + count(S), true) from y in x limit 2"
+    )
+    db.sql(exact)
+    assert db.definition("e") == exact and "iteration: exact" in str(db.explain("e"))
+    with pytest.raises(UnsupportedError, match="'approximate' is not offered"):
+        db.sql(exact.replace(" e ", " f ").replace("'exact'", "'approximate'"))
     assert "n = 5;" in db.definition("v")
     assert "⊗  T1 : ↑[□×(+)]" in str(db.explain("w"))
     for query, error, words in (

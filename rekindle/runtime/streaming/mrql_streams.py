@@ -6,14 +6,15 @@ micro-batch is one epoch of the table and of every view over it, exactly once, a
 the rows that the files hold when the view is made.
 
 A stream may bring deletions: `stream(line, "dir", ",", type(<op: string, a: int>), "op")` names the
-column that says of each line whether its row comes or goes, which is no column of the table.
+column that says of each line whether its row comes or goes, which is no column of the table. Or
+there are two directories, `stream(line, ("in", "out"), ...)`: rows come by one and go by the other.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,9 @@ from rekindle.frontends.mrql.front_end import Mrql
 from rekindle.frontends.mrql.reading import read_query
 from rekindle.frontends.mrql.requests import columns_of_type, key_of, requests
 from rekindle.mrql_language import terms as t
-from rekindle.mrql_language.files import untagged
-from rekindle.runtime.streaming.definition import CHANGES, Source, StreamDefinition
+from rekindle.mrql_language.files import directories, untagged
+from rekindle.mrql_language.values import Value
+from rekindle.runtime.streaming.definition import APPEND, CHANGES, Source, StreamDefinition
 
 if TYPE_CHECKING:
     from rekindle.runtime.database import Database
@@ -40,16 +42,25 @@ class _Feed:
     columns: str
     """Those of the table: without the tag."""
     tag: str | None = None
+    leaving: str | None = None
+    """The directory by which rows go."""
 
     @property
     def source(self) -> Source:
         return Source(self.format, self.options, self.schema)
 
+    @property
+    def has_deletions(self) -> bool:
+        return self.tag is not None or self.leaving is not None
+
     def into(self, table: str) -> StreamDefinition:
         """The stream into a table."""
-        if self.tag is None:
-            return StreamDefinition(table, source=self.source)
-        return StreamDefinition(table, CHANGES, operation=self.tag, source=self.source)
+        mode, deletes = CHANGES if self.has_deletions else APPEND, None
+        if self.leaving is not None:
+            deletes = Source(self.format, {**self.options, "path": self.leaving}, self.schema)
+        return StreamDefinition(
+            table, mode, operation=self.tag, source=self.source, deletes=deletes
+        )
 
 
 def create_over_streams(
@@ -62,7 +73,7 @@ def create_over_streams(
         create(given)
         return
     known = {
-        _identity(stream.source, stream.operation): stream.table
+        _identity(stream): stream.table
         for stream in database._connection.engine.state.streams.values()
         if stream.source is not None
     }
@@ -70,14 +81,14 @@ def create_over_streams(
     made: list[tuple[str, t.Source, _Feed]] = []
     for key, source in wanted.items():
         feed = _feed(database, source)
-        identity = _identity(feed.source, feed.tag)
+        identity = _identity(feed.into(""))
         if source.kind == "stream" and identity in known:
             tables[key] = known[identity]
             continue
-        if source.kind != "stream" and feed.tag is not None:
+        if source.kind != "stream" and feed.has_deletions:
             raise UnsupportedError(
                 "a source that does not change has no deletions",
-                hint="write: stream(line, ...), or leave out the name of the tag",
+                hint="write: stream(...), or leave out the name of the tag or the second directory",
             )
         name = _free_name(database, feed.options["path"])
         database.create_table(name, feed.columns)
@@ -99,15 +110,34 @@ def create_over_streams(
             database.create_stream(name, feed.into(name))
 
 
-def _identity(source: Source, tag: str | None) -> tuple[object, ...]:
-    return source.format, tuple(sorted(source.options.items())), source.schema, tag
+def _identity(stream: StreamDefinition) -> tuple[object, ...]:
+    """What two requests for the same have in common."""
+    read = [(each.format, tuple(sorted(each.options.items()))) for each in stream.sources]
+    return stream.mode, stream.operation, tuple(read), stream.sources[0].schema
+
+
+def _place(path: object) -> str:
+    return str(path) if "://" in str(path) else os.path.abspath(str(path))
 
 
 def _feed(database: Database, source: t.Source) -> _Feed:
     assert source.request is not None
     path, *arguments = source.request.arguments
-    place = {"path": str(path) if "://" in str(path) else os.path.abspath(str(path))}
-    match source.request.parser:
+    if not isinstance(path, tuple):
+        return _feed_of(database, source.request.parser, _place(path), arguments)
+    arriving, leaving = map(_place, directories(path))
+    feed = _feed_of(database, source.request.parser, arriving, arguments)
+    if feed.tag is not None:
+        raise UnsupportedError(
+            "a stream of two directories needs no tag that says what goes",
+            hint="leave out the tag, or the second directory",
+        )
+    return replace(feed, leaving=leaving)
+
+
+def _feed_of(database: Database, parser: str, path: str, arguments: Sequence[Value]) -> _Feed:
+    place = {"path": path}
+    match parser:
         case "line" if len(arguments) in (2, 3):
             delimiter, kind, *tag = arguments
             options = {**place, "sep": str(delimiter), "mode": "DROPMALFORMED"}
@@ -121,7 +151,7 @@ def _feed(database: Database, source: t.Source) -> _Feed:
             schema = database.spark.read.parquet(place["path"]).schema
             columns = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in schema.fields)
             return _Feed("parquet", place, columns, columns)
-        case parser:
+        case _:
             raise UnsupportedError(
                 f"a view cannot follow a source of '{parser}'",
                 detail="it can follow line, with a delimiter and a type, text and parquet",
