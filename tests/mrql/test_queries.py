@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from pyspark.sql import types as T
 
-from rekindle.errors import RekindleError, UnsupportedError
+from rekindle.errors import RekindleError, UnknownNameError, UnsupportedError
 from rekindle.frontends.mrql.compile import Compiled, Compiler
 from rekindle.frontends.mrql.scope import Known
 from rekindle.frontends.mrql.values import Type
@@ -108,6 +108,29 @@ def test_what_has_a_query() -> None:
     assert "CAST(t1.`old` AS decimal(12,4)), CAST(t1.`new` AS decimal(12,4))" in both
     assert query("function same ( x: bag(long) ): bag(long) { x }; same(S.k)").is_collection
     assert "collect_list" not in query("let (n, xs) = (count(S), S) in select n from x in xs").query
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "S.k",
+        "sum(S.k)",
+        "let t = S in count(t.v)",
+        "S.k union N.id",
+        "select x from x in M#2, y in S.k where x = y",
+        "select (s, member(s.k, N.id)) from s in S",
+        "function f ( x: bag(long) ): long { sum(x.v) }; f(S)",
+    ],
+)
+def test_a_column_of_a_table_is_followed_row_by_row(script: str) -> None:
+    assert "collect_list" not in query(script).query
+
+
+def test_a_field_of_a_table_that_it_does_not_have() -> None:
+    with pytest.raises(UnknownNameError, match="there is no field 'kk'"):
+        query("sum(S.kk)")
+    with pytest.raises(UnsupportedError, match="there is no component 0"):
+        query("S#0")
 
 
 def test_collections_that_are_repeated_together() -> None:

@@ -89,6 +89,7 @@ VIEWS = {
     "in select (x, count(select y from y in b where y = x)) from x in a",
     "in_turns": "turned((select s.v from s in S), {0 as long})#1",
     "paired": "let (n, xs) = (count(R), select s.v from s in S) in select x * n from x in xs",
+    "columns": "(sum(S.v), count(R.w), max(R.w))",
     "quantified": "some s in S: s.v > 3",
     "chosen": "select if s.v > 1 then (s.k, true) else (s.v, false) from s in S",
     "cases": 'select (case s.v { 1: "one" | 2: "two" | *: "more" }, case (s.k, s.v) { (1, x): x '
@@ -130,6 +131,7 @@ BRIEF = (
     "converges",
     "alternate",
     "paired",
+    "columns",
 )
 """The views of every run of the tests; the others are tried where there is time."""
 

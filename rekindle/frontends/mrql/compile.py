@@ -201,6 +201,8 @@ class Compiler(Expressions):
                 return [self._table(term, scope)]
             case t.Var():
                 return self._variable_rows(term, scope)
+            case t.Project() | t.Field() if (spread := self.spread(term, scope)) is not None:
+                return self.rows(spread, scope)
             case t.Project() if self.is_collection(term, scope):
                 return self._component_rows(term, scope)
             case t.GroupBy() | t.CoGroup() | t.OrderBy() | t.Repeat():

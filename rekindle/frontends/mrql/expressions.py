@@ -99,6 +99,8 @@ class Expressions(ABC):
                 return Tup(tuple(map(go, term.items)))
             case t.MakeRecord():
                 return Rec(tuple(zip(term.labels, map(go, term.items), strict=True)))
+            case t.Project() | t.Field() if (rows := self.spread(term, scope)) is not None:
+                return go(rows)
             case t.Project():
                 found = go(term.operand)
                 if isinstance(found, Sql) and isinstance(found.type, Many):
@@ -198,6 +200,8 @@ class Expressions(ABC):
                 return isinstance(term.value, Bag | List)
             case t.Stored():
                 return isinstance(self.known.stored[term.name], Bag | List)
+            case t.Project() | t.Field() if self.spread(term, scope) is not None:
+                return True
             case t.Project(operand, index):
                 return self._has_collection(operand, index, scope)
             case t.Repeat():
@@ -206,6 +210,24 @@ class Expressions(ABC):
                 return str(term.monoid) in ("⊎", "++")
             case _:
                 return isinstance(term, COLLECTIONS)
+
+    def spread(self, term: t.Project | t.Field, scope: Scope) -> t.CMap | None:
+        """`S.k` and `S#0` of a table as what they are of each of its rows; None of all else."""
+        source = term.operand
+        while isinstance(source, t.Var):
+            bound = scope.environment.get(source.name)
+            if not isinstance(bound, Later):
+                return None
+            source, scope = bound.term, Scope(bound.environment)
+        if not isinstance(source, t.Source) or source.name not in self.known.tables:
+            return None
+        columns = self.known.tables[source.name].names
+        is_tuple = columns == [f"_{i}" for i in range(1, len(columns) + 1)]
+        if columns == ["value"] or is_tuple != isinstance(term, t.Project):
+            return None
+        row = t.fresh("x")
+        head = t.rebuilt(term, lambda _: t.Var(row))
+        return t.CMap(t.Lambda(row, t.Braces((head,))), term.operand)
 
     def _has_collection(self, term: t.Term, index: int, scope: Scope) -> bool:
         """Is a component of a tuple a bag or a list, as far as its form shows?"""
