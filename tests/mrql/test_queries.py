@@ -133,6 +133,13 @@ def test_a_field_of_a_table_that_it_does_not_have() -> None:
         query("S#0")
 
 
+def test_the_first_of_an_order_is_the_first_row() -> None:
+    best = query("(select <a: s.k, b: s.v> from s in S order by s.v desc, s.k)[0]").query
+    assert "collect_list" not in best and "LIMIT 1" in best
+    nearest = "select (s.k, (select n.id from n in N order by abs(n.id - s.k))[0]) from s in S"
+    assert "LIMIT" not in query(nearest).query
+
+
 def test_collections_that_are_repeated_together() -> None:
     """What `let` takes apart is there once, as relations and not as arrays in a row."""
     turn = "repeat (x, y) = (S, S) step (y, select s from s in x where s.k > 1) limit {} "

@@ -89,6 +89,7 @@ VIEWS = {
     "in select (x, count(select y from y in b where y = x)) from x in a",
     "in_turns": "turned((select s.v from s in S), {0 as long})#1",
     "paired": "let (n, xs) = (count(R), select s.v from s in S) in select x * n from x in xs",
+    "largest": "(select <k: s.k, v: s.v> from s in S where s.v > 2 order by s.v desc, s.k)[0]",
     "columns": "(sum(S.v), count(R.w), max(R.w))",
     "quantified": "some s in S: s.v > 3",
     "chosen": "select if s.v > 1 then (s.k, true) else (s.v, false) from s in S",

@@ -36,7 +36,8 @@ from rekindle.frontends.mrql.blocks import (
     relation,
 )
 from rekindle.frontends.mrql.demands import truth
-from rekindle.frontends.mrql.expressions import Expressions, component_of
+from rekindle.frontends.mrql.expressions import Expressions
+from rekindle.frontends.mrql.forms import component_of
 from rekindle.frontends.mrql.loops import Loop
 from rekindle.frontends.mrql.matching import conjunction, matched, same
 from rekindle.frontends.mrql.repeats import Unwritten, repeated, repeated_all
@@ -393,10 +394,16 @@ class Compiler(Expressions):
         return scope, Pair(grouping.key, Pair(groups[0], groups[1]))
 
     def _ordered(self, term: t.OrderBy, scope: Scope) -> tuple[Scope, Bound]:
-        found = self.closed(term.operand, scope)
         if term.limit is None:
-            inner, row = self._from(found, scope)
+            inner, row = self._from(self.closed(term.operand, scope), scope)
             return inner, component(row, 1)
+        inner, row = self._from(self._first_rows(term, scope), scope)
+        return inner, component(row, 1)
+
+    def _first_rows(self, term: t.OrderBy, scope: Scope) -> Relation:
+        """The keys and rows of an order that has a limit."""
+        assert term.limit is not None
+        found = self.closed(term.operand, scope)
         limit = packed(self.value(term.limit, Scope(scope.environment)))
         if limit.reads:
             raise Correlated
@@ -407,8 +414,21 @@ class Compiler(Expressions):
             return f"SELECT * FROM ({found.text()}){order} LIMIT {limit.text}"
 
         self.paths.append("order by with limit: the first rows are kept")
-        inner, row = self._from(Relation(text, found.row), scope)
-        return inner, component(row, 1)
+        return Relation(text, found.row)
+
+    def first_of(self, term: t.OrderBy, scope: Scope) -> Value | None:
+        before = list(self.paths)
+        try:
+            found = self._first_rows(t.OrderBy(term.operand, t.Constant(1)), scope)
+        except Correlated:
+            self.paths[:] = before
+            return None
+        name = alias()
+        # Of one row the greatest is that row; of none it is NULL.
+        shown = ", ".join(f"max({each.text}) AS {each.text}" for each in leaves(found.row))
+        text = f"(SELECT {shown} FROM ({{}})) AS {name}"
+        scope.block.add(Item(name, "CROSS JOIN", lambda: text.format(found.text())))
+        return component(found.over(name), 1)
 
     def of_group(self, monoid: Monoid | None, term: t.Term, scope: Scope) -> Value | None:
         name = term

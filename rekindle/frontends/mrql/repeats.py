@@ -22,7 +22,7 @@ from rekindle.calculus.terms import Bound
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.iteration import LIMIT
 from rekindle.frontends.mrql.blocks import Block, Branch, Condition, Item, Relation, alias, relation
-from rekindle.frontends.mrql.expressions import component_of
+from rekindle.frontends.mrql.forms import component_of
 from rekindle.frontends.mrql.loops import Loop, Turning
 from rekindle.frontends.mrql.scope import Scope
 from rekindle.frontends.mrql.values import (
