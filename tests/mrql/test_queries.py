@@ -84,6 +84,11 @@ def query(script: str) -> Compiled:
         ("type t = bag(t); 1", "there is no type 't'"),
         ("data d = A: int | B: e; 1", "there is no type 'e'"),
         ("let (a, b) = (1, 2, 3) in a", "a pattern of 2 components does not fit a tuple of 3"),
+        ("let (a, b) = (S, S, N) in a", "a pattern of 2 components does not fit a tuple of 3"),
+        (
+            "let (a, b, c) = repeat (x, y) = (S, S) step (y, x) limit 2 in a",
+            "a pattern of 3 components does not fit a tuple of 2",
+        ),
         ("select x from (x, x) in M", "a pattern of 2 components does not fit a tuple of 3"),
         ("repeat (x, y) = ({1}, {2}) step (y, x, x) limit 3", "there are 2: x, y"),
         ("repeat (x, y) = {1} step (y, x) limit 3", "there are 2: x, y"),

@@ -6,7 +6,7 @@ over one, is a nested query: `compile.py` finds the join that brings it.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.mrql import arrays
@@ -48,7 +48,7 @@ from rekindle.mrql_language.interpreter import Function
 from rekindle.mrql_language.monoids import Basic, Monoid, User
 
 
-class Expressions(Forms):
+class Expressions(Forms, ABC):
     """Compiles terms in the place of values."""
 
     @abstractmethod
@@ -121,13 +121,20 @@ class Expressions(Forms):
 
     def _named(self, shape: t.Shape, value: t.Term, scope: Scope) -> Scope:
         """The scope with a shape bound to a value, of which a collection waits for its use."""
-        if isinstance(shape, str) and self.is_collection(value, scope):
+        if isinstance(shape, str):
+            if not self.is_collection(value, scope):
+                return scope.bind(shape, self.value(value, scope))
             return scope.bind(shape, Later(value, scope.environment, tuple(self._calls)))
         parts = [component_of(value, i) for i in range(len(shape))]
-        if isinstance(shape, str) or not any(self.is_collection(each, scope) for each in parts):
+        if not any(self.is_collection(each, scope) for each in parts):
             return scope.bind(shape, self.value(value, scope))
         found = self.collections_of(value, scope)
-        if found is not None and len(found) == len(shape):
+        given = value.items if isinstance(value, t.Tuple) else found
+        if given is not None and len(given) != len(shape):
+            raise UnsupportedError(
+                f"a pattern of {len(shape)} components does not fit a tuple of {len(given)}"
+            )
+        if found is not None:
             for name, each in zip(shape, found, strict=True):
                 scope = scope.bind(name, each)
             return scope
