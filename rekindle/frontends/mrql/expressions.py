@@ -147,9 +147,9 @@ class Expressions(Forms, ABC):
         match term:
             case t.Repeat(form="tuple"):
                 return self.repeated(term, scope)
-            case t.Let():
+            case t.Let() if self.ends_in_repeat(term):
                 return self.collections_of(term.function.body, self.let(term, scope))
-            case t.Invoke():
+            case t.Invoke() if self.ends_in_repeat(term):
                 body, inner, _ = self.entered(term, scope)
                 self._calls.append(term.function)
                 try:

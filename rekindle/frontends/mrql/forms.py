@@ -99,6 +99,20 @@ class Forms:
         head = t.rebuilt(term, lambda _: t.Var(row))
         return t.CMap(t.Lambda(row, t.Braces((head,))), term.operand)
 
+    def ends_in_repeat(self, term: t.Term) -> bool:
+        """Is what it gives, after names and functions, a repeat over a tuple?"""
+        seen = set(self._calls)
+        while not isinstance(term, t.Repeat):
+            match term:
+                case t.Let():
+                    term = term.function.body
+                case t.Invoke() if term.function not in seen:
+                    seen.add(term.function)
+                    term = self.known.functions[term.function].body
+                case _:
+                    return False
+        return term.form == "tuple"
+
     def _has_collection(self, term: t.Term, index: int, scope: Scope) -> bool:
         """Is a component of a tuple a bag or a list, as far as its form shows?"""
         match term:
