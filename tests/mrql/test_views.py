@@ -377,16 +377,32 @@ def test_more_views_are_what_their_queries_mean(db: Database) -> None:
             check(db, name)
 
 
+@pytest.mark.slow
+def test_views_are_the_same_where_steps_are_jobs(db: Database) -> None:
+    draw = random.Random(9)
+    db.place("spark")
+    try:
+        change(db, draw, 4)
+        assert db.last_step is not None and db.last_step.placement.value == "spark"
+    finally:
+        db.place(None)
+    for name in BRIEF:
+        check(db, name)
+
+
 NAMES = (
     "S = select (x.k, x.v) from x in TS; R = select (x.k, x.v) from x in TR; "
     "D = select (x.k, x.v) from x in TD;"
 )
 
 
-def _random_view(db: Database, query: str, draw: random.Random) -> None:
+def _random_view(
+    db: Database, query: str, draw: random.Random, placement: str | None = None
+) -> None:
     """A query over pairs as a view, against its meaning, after some batches."""
     names = {"TS": "S", "TR": "R", "TD": "D"}
     db.create_view("random_", Mrql(query, NAMES))
+    db.place(placement)
     try:
         for _ in range(2):
             with db.transaction() as tx:
@@ -402,6 +418,7 @@ def _random_view(db: Database, query: str, draw: random.Random) -> None:
             rows = wanted if isinstance(wanted, Bag | List) else Bag((wanted,))
             assert comparable(found(db, "random_")) == comparable(Bag(rows)), query
     finally:
+        db.place(None)
         db.drop_view("random_")
 
 
@@ -420,10 +437,10 @@ def test_random_views(pairs: Database, query: str, seed: int) -> None:
 
 
 @pytest.mark.fuzz
-@given(query=queries, seed=st.integers(0, 99))
+@given(query=queries, seed=st.integers(0, 99), placement=st.sampled_from(("inline", "spark")))
 @settings(max_examples=100)
-def test_many_random_views(pairs: Database, query: str, seed: int) -> None:
-    _random_view(pairs, query, random.Random(seed))
+def test_many_random_views(pairs: Database, query: str, seed: int, placement: str) -> None:
+    _random_view(pairs, query, random.Random(seed), placement)
 
 
 def test_scripts(spark: SparkSession, tmp_path: Path) -> None:
