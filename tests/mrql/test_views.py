@@ -511,6 +511,23 @@ def test_scripts(spark: SparkSession, tmp_path: Path) -> None:
     db.close()
 
 
+def test_definitions_come_after_what_they_use(db: Database) -> None:
+    """A function may be given anew after others that use it, and a data type is a definition."""
+    db.mrql("""
+        function scaled ( x: long ): long { x };
+        function moved ( x: long ): long { scaled(x) + 1 };
+        function scaled ( x: long ): long { x * 10 };
+        data shade = Light: long | Dark: string;
+        function kept ( x: long, y: shade ): long { x };
+        macro bare ( x ) { kept(x, null) };
+    """)
+    db.create_view("moved_", rekindle.mrql("select moved(s.v) - 1 from s in S"))
+    held = sorted(row["v"] * 10 for row in db.table("S").collect())
+    assert sorted(row["value"] for row in db.table("moved_").collect()) == held
+    db.create_view("kept_", rekindle.mrql("select bare(s.v) from s in S"))
+    assert "data shade" in db.definition("kept_") and db.table("kept_").count() == len(held)
+
+
 def test_bags_are_equal_whatever_their_order(db: Database) -> None:
     """Two rows with one bag in different orders read one nested answer, and read it once each."""
     db.create_table("B", "id BIGINT, xs ARRAY<BIGINT>")
