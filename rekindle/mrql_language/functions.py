@@ -33,6 +33,9 @@ from rekindle.mrql_language.values import (
     kind_of,
 )
 
+LONGEST = 10_000_000
+"""So many numbers a range has at the most: all of them are made."""
+
 
 def _real(function: Callable[..., float]) -> Callable[..., Value]:
     def apply(*arguments: Value) -> Value:
@@ -183,6 +186,8 @@ def _range(make: Callable[..., Value]) -> Callable[[Value, Value], Value]:
     def apply(first: Value, last: Value) -> Value:
         if first > last:
             raise EvaluationError(f"the range begins at {first}, after its end {last}")
+        if last - first >= LONGEST:
+            raise EvaluationError(f"the range {first}..{last} has more than {LONGEST:,} numbers")
         return make(tuple(Long(i) for i in range(int(first), int(last) + 1)))
 
     return apply

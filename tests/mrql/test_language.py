@@ -181,6 +181,7 @@ def test_rows_come_by_one_directory_and_go_by_another(tmp_path: Path) -> None:
         ("1 + sqrt()", "line 1, column 5: 'sqrt' does not take 0 arguments"),
         ("pow(2)", "'pow' does not take 1 argument"),
         ("split(1, 2, 3, 4)", "'split' does not take 4 arguments"),
+        ("count(1..2000000000)", "the range 1..2000000000 has more than 10,000,000 numbers"),
         ("sum()", "'sum' takes 1 argument, and is given 0"),
         ("member(1)", "'member' takes 2 arguments, and is given 1"),
         ("2 as foo", "line 1, column 6: there is no type 'foo'"),
