@@ -21,10 +21,11 @@ from rekindle.mrql_language.arithmetic import convert
 from rekindle.mrql_language.documents import objects_with, read_json, select_path, xml_value
 from rekindle.mrql_language.printing import show
 from rekindle.mrql_language.terms import Source
-from rekindle.mrql_language.values import NULL, Bag, List, Long, Record, Value, elements
+from rekindle.mrql_language.values import NULL, Bag, List, Long, Record, Value, elements, kind_of
 
 _WHOLE = ("byte", "short", "int", "long")
 _REAL = ("float", "double")
+PARSERS = ("line", "text", "xml", "json", "parquet", "binary")
 
 
 @dataclass(slots=True)
@@ -44,6 +45,14 @@ class Files:
         if request is None:
             raise UnknownNameError(f"the source '{source.name}' is not here")
         name, *arguments = request.arguments
+        if request.parser not in PARSERS:
+            raise EvaluationError(
+                f"there is no parser '{request.parser}'", hint=f"there are: {', '.join(PARSERS)}"
+            )
+        if not isinstance(name, str | tuple):
+            raise EvaluationError(
+                "the name of a file is a text", detail=f"found: {kind_of(name)} {show(name)}"
+            )
         if request.parser == "binary":
             if name not in self.stored:
                 raise UnknownNameError(f"nothing was stored as '{name}'")
@@ -99,13 +108,9 @@ class Files:
                 return nodes
             case "json":
                 return list(objects_with(read_json(text), frozenset(elements(arguments[0]))))
-            case "text":
-                return list(text.splitlines())
             case _:
-                raise EvaluationError(
-                    f"there is no parser '{parser}'",
-                    hint="there are: line, text, xml, json, parquet, binary",
-                )
+                assert parser == "text"
+                return list(text.splitlines())
 
     def _lines(self, text: str, delimiter: str, kind: s.Type) -> list[Value]:
         match kind:

@@ -187,7 +187,9 @@ class Translator:
         known = self._definitions
         if e.name in scope:
             return scope[e.name]
-        if e.name in known.expressions:
+        # A definition with the name of a table may be made of the table.
+        hides_itself = e.name in self._naming and e.name in known.tables
+        if e.name in known.expressions and not hides_itself:
             if e.name in self._naming:
                 raise e.place.error(f"'{e.name}' is defined by itself")
             self._naming.append(e.name)

@@ -237,6 +237,7 @@ class Database:
         create_over_streams(
             self,
             self._connection.definitions.catalog,
+            name,
             self._with_definitions(definition),
             lambda given: self._ddl.create_view(name, given, kept),
         )

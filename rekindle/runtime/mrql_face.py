@@ -173,9 +173,14 @@ class MrqlFace:
             session.definitions.stored.discard(name)
             session.definitions.expressions.pop(name, None)
             return
+        database = self._database
+        if name in database.tables or name in database.views:
+            raise EvaluationError(
+                f"'{name}' is a table or view, and the value is not made of rows of tables",
+                hint="store it by another name, or insert rows into the table",
+            )
         value = self._interpreted(term, session)
         text = written(value)
-        database = self._database
         if not database._connection.engine.state.knows(_STORED):
             database.create_table(_STORED, "name STRING NOT NULL, value STRING", ["name"])
         database.change(lambda tx: tx.upsert(_STORED, [(name, text)]))

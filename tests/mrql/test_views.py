@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 import rekindle
 from rekindle.errors import (
     EvaluationError,
+    RekindleError,
     StatementError,
     StorageError,
     UnknownNameError,
@@ -360,6 +361,19 @@ def test_streams_of_two_directories(spark: SparkSession, tmp_path: Path) -> None
     with pytest.raises(UnsupportedError, match="needs no tag"):
         tagged = stream.replace("v:long>)", 'v:long,op:string>), "op"')
         db.create_view("bad", rekindle.mrql(f"count({tagged})"))
+    nowhere = f"{tmp_path}/nowhere"
+    for request in (
+        f'source(line, "{nowhere}", ",", type((int,int)))',
+        f'source(parquet, "{nowhere}")',
+        f'stream(line, "{nowhere}", ",", type((int,int)))',
+        f'stream(text, ("{tmp_path}/arriving", "{nowhere}"))',
+    ):
+        with pytest.raises(RekindleError, match=r"(?s)Path does not exist.*nowhere"):
+            db.create_view("bad", rekindle.mrql(f"count({request})"))
+        assert (db.tables, [each.name for each in db.streams]) == (["arriving"], ["arriving"])
+        assert "bad" not in db.views, "nothing is left of it"
+    with pytest.raises(EvaluationError, match="name of a directory is a text"):
+        db.create_view("bad", rekindle.mrql('count(stream(line, 5, ",", type((int,int))))'))
     with pytest.raises(EvaluationError, match="where rows come, and where they go"):
         db.create_view("bad", rekindle.mrql('count(stream(text, ("a", "b", "c")))'))
     db.close()
@@ -472,6 +486,15 @@ def test_scripts(spark: SparkSession, tmp_path: Path) -> None:
     assert (sorted(facts), texts) == ([2, 24, 120], [{"t": "a"}, {"t": "b"}])
     assert sorted(tuple(row) for row in copied.collect()) == [(1,), (1,), (2,)]
 
+    for statement, words in (
+        ("store S := 3;", "'S' is a table or view"),
+        ("select explode({1}) from s in S;", "no function 'explode'"),
+        ("select s from s in S order by s.k limit 1.5;", "a limit is a whole number"),
+        ("year(1, 2);", "year"),
+    ):
+        with pytest.raises(RekindleError, match=words):
+            db.mrql(statement)
+
     db.create_view("v", rekindle.mrql("select (next(s.v), big) from s in S where s.v < n"))
     db.sql("CREATE MATERIALIZED VIEW w AS MRQL select (k, sum(s.v)) from s in S group by k: s.k")
     assert db.definition("w").endswith("AS\nMRQL select (k, sum(s.v)) from s in S group by k: s.k")
@@ -547,6 +570,7 @@ def test_a_table_may_have_the_name_of_arguments(spark: SparkSession, tmp_path: P
         db.sql("INSERT INTO args VALUES (1), (2)")
         assert db.mrql("count(args);") == [2]
         db.mrql("store v := 5; store v := select <y: a.x> from a in args;")
+        assert db.mrql("args = select a from a in args where a.x > 1; count(args);") == [1]
     with rekindle.connect(str(tmp_path / "w"), spark) as db:
         assert sorted(row["y"] for row in db.mrql("v;")[0].collect()) == [1, 2]
 

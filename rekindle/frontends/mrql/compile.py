@@ -47,6 +47,7 @@ from rekindle.frontends.mrql.values import (
     INT,
     UNIT,
     VOID,
+    WHOLE,
     Inverse,
     Many,
     Rec,
@@ -63,6 +64,7 @@ from rekindle.frontends.mrql.values import (
     reads,
     unified,
     unpacked,
+    words,
 )
 from rekindle.mrql_language import terms as t
 from rekindle.mrql_language.monoids import AND, OR, Monoid
@@ -407,6 +409,8 @@ class Compiler(Expressions):
         limit = packed(self.value(term.limit, Scope(scope.environment)))
         if limit.reads:
             raise Correlated
+        if limit.type not in WHOLE:
+            raise UnsupportedError(f"a limit is a whole number, and not {words(limit.type)}")
         keys = ", ".join(_sorted_by(component(found.row, 0)))
         order = f" ORDER BY {keys}" if keys else ""
 

@@ -61,7 +61,8 @@ VOID = Scalar("void")
 BOOLEAN, STRING = Scalar("boolean"), Scalar("string")
 SHORT, INT, LONG = Scalar("smallint"), Scalar("int"), Scalar("bigint")
 FLOAT, DOUBLE = Scalar("float"), Scalar("double")
-NUMBERS = (Scalar("tinyint"), SHORT, INT, LONG, FLOAT, DOUBLE)
+WHOLE = (Scalar("tinyint"), SHORT, INT, LONG)
+NUMBERS = (*WHOLE, FLOAT, DOUBLE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rekindle.errors import UnsupportedError
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from rekindle.catalyst.failures import spark_error
+from rekindle.errors import EvaluationError, UnsupportedError
 from rekindle.frontends.catalog import Catalog
 from rekindle.frontends.mrql.front_end import Mrql
 from rekindle.frontends.mrql.reading import read_query
@@ -64,21 +69,34 @@ class _Feed:
 
 
 def create_over_streams(
-    database: Database, catalog: Catalog, given: Mrql, create: Callable[[Mrql], None]
+    database: Database, catalog: Catalog, view: str, given: Mrql, create: Callable[[Mrql], None]
 ) -> None:
-    """Create a view with tables for what it asks for; none of them is left if that fails."""
+    """Create a view with tables for what it asks for; nothing of it is left if that fails."""
     query = read_query(given.text, catalog, given.definitions)
     wanted = {key_of(each): each for each in requests(query.term, query.session)}
     if not wanted:
         create(given)
         return
+    try:
+        _create(database, view, wanted, lambda tables: create(replace(given, sources=tables)))
+    except (Py4JJavaError, PySparkException) as error:
+        # A path that is not there, or files that are not what they are said to be.
+        raise spark_error(error) from error
+
+
+def _create(
+    database: Database,
+    view: str,
+    wanted: Mapping[str, t.Source],
+    create: Callable[[tuple[tuple[str, str], ...]], None],
+) -> None:
     known = {
         _identity(stream): stream.table
         for stream in database._connection.engine.state.streams.values()
         if stream.source is not None
     }
     tables: dict[str, str] = {}
-    made: list[tuple[str, t.Source, _Feed]] = []
+    made: dict[str, tuple[t.Source, _Feed]] = {}
     for key, source in wanted.items():
         feed = _feed(database, source)
         identity = _identity(feed.into(""))
@@ -90,24 +108,28 @@ def create_over_streams(
                 "a source that does not change has no deletions",
                 hint="write: stream(...), or leave out the name of the tag or the second directory",
             )
-        name = _free_name(database, feed.options["path"])
-        database.create_table(name, feed.columns)
-        tables[key] = name
-        made.append((name, source, feed))
-    try:
-        for name, source, feed in made:
+        tables[key] = _free_name(database, feed.options["path"], made)
+        made[tables[key]] = source, feed
+    with ExitStack() as undo:
+        for name, (source, feed) in made.items():
+            database.create_table(name, feed.columns)
+            undo.callback(database.drop_table, name)
             if source.kind != "stream":
                 rows = database.spark.read.format(feed.format).schema(feed.schema)
                 with database.transaction() as tx:
                     tx.insert(name, rows.options(**feed.options).load())
-        create(replace(given, sources=tuple(tables.items())))
-    except BaseException:
-        for name, _, _ in made:
-            database.drop_table(name)
-        raise
-    for name, source, feed in made:
-        if source.kind == "stream":
-            database.create_stream(name, feed.into(name))
+        create(tuple(tables.items()))
+        undo.callback(database.drop_view, view)
+        for name, (source, feed) in made.items():
+            if source.kind == "stream":
+                undo.callback(_forget, database, name)
+                database.create_stream(name, feed.into(name))
+        undo.pop_all()
+
+
+def _forget(database: Database, stream: str) -> None:
+    if stream in database._connection.engine.state.streams:
+        database.drop_stream(stream)
 
 
 def _identity(stream: StreamDefinition) -> tuple[object, ...]:
@@ -117,7 +139,9 @@ def _identity(stream: StreamDefinition) -> tuple[object, ...]:
 
 
 def _place(path: object) -> str:
-    return str(path) if "://" in str(path) else os.path.abspath(str(path))
+    if not isinstance(path, str):
+        raise EvaluationError("the name of a directory is a text", detail=f"found: {path!r}")
+    return path if "://" in path else os.path.abspath(path)
 
 
 def _feed(database: Database, source: t.Source) -> _Feed:
@@ -159,10 +183,12 @@ def _feed_of(database: Database, parser: str, path: str, arguments: Sequence[Val
             )
 
 
-def _free_name(database: Database, path: str) -> str:
+def _free_name(database: Database, path: str, others: Collection[str]) -> str:
     base = re.sub(r"\W+", "_", os.path.basename(path.rstrip("/")).split(".")[0]) or "stream"
+    streams = database._connection.engine.state.streams
+    taken = {*database.tables, *database.views, *streams, *others}
     name, number = base, 1
-    while name in database.tables or name in database.views:
+    while name in taken:
         number += 1
         name = f"{base}_{number}"
     return name
