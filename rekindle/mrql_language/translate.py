@@ -109,16 +109,16 @@ class Translator:
             case s.Unary("-"):
                 if isinstance(e.operand, s.Literal) and not isinstance(e.operand.value, str):
                     return t.Constant(-e.operand.value)
-                return t.Call("negate", (go(e.operand),))
+                return t.Call("negate", (go(e.operand),), e.place)
             case s.Unary("+"):
                 return go(e.operand)
             case s.Unary():
-                return t.Call(e.operator, (go(e.operand),))
+                return t.Call(e.operator, (go(e.operand),), e.place)
             case s.Attribute():
                 operand = go(e.operand)
                 if self._is_group(operand):
-                    return mapped(operand, lambda x: t.Field(x, e.name))
-                return t.Field(operand, e.name)
+                    return mapped(operand, lambda x: t.Field(x, e.name, e.place))
+                return t.Field(operand, e.name, e.place)
             case s.Component():
                 operand = go(e.operand)
                 if self._is_group(operand):
@@ -238,9 +238,9 @@ class Translator:
         if e.name in FUNCTIONS and e.name.isidentifier():
             if not takes(e.name, len(arguments)):
                 raise e.place.error(f"'{e.name}' does not take {_arguments(len(arguments))}")
-            return t.Call(e.name, arguments)
+            return t.Call(e.name, arguments, e.place)
         if known.is_outside(e.name):
-            return t.Call(e.name, arguments)
+            return t.Call(e.name, arguments, e.place)
         names = [*known.functions, *known.macros, *known.aggregations, *FUNCTIONS, *AGGREGATES]
         raise e.place.error(f"there is no function '{e.name}'", hint=did_you_mean(e.name, names))
 
@@ -296,7 +296,7 @@ class Translator:
                     body = t.CMap(names, t.If(fewer, t.Var(xs), t.Var(ys)))
                 return t.CMap(t.Lambda((k, (xs, ys)), body), t.CoGroup(pairs[0], pairs[1]))
             case _:
-                return t.Call(e.operator, (left, right))
+                return t.Call(e.operator, (left, right), e.place)
 
     def _cast(self, e: s.Cast, scope: Scope) -> t.Term:
         self._definitions.check(e.type)

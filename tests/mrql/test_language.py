@@ -192,6 +192,19 @@ def test_what_is_wrong_is_said_before_anything_runs(statement: str, words: str) 
     assert result.error is not None and words in result.error.message
 
 
+def test_what_is_wrong_with_a_value_is_said_where_it_is_used() -> None:
+    """Of an error within another's arguments the place is its own."""
+    script = '1 + (2 / 0);\nselect <a: s>.b from s in {1}; sqrt("a") + 1; -"a"; [1, 2].c;'
+    said = [str(result.error).splitlines()[0] for result in Session().run(script)]
+    assert said == [
+        "MRQL: line 1, column 6: division by zero",
+        "MRQL: line 2, column 8: the record has no field 'b'",
+        "MRQL: line 2, column 32: a number was expected",
+        "MRQL: line 2, column 47: '-' is not defined on string and string",
+        "MRQL: line 2, column 53: a int has no field 'c'",
+    ]
+
+
 def test_types_are_what_they_were_when_they_were_given() -> None:
     script = """
         type t = long; type u = t; type t = string; function f ( x: u ): u { x }; f(2147483647) + 1;

@@ -56,10 +56,14 @@ def query(script: str) -> Compiled:
     ("script", "words"),
     [
         ("select s.k from s in Ss", "line 1, column 22: there is no 'Ss'"),
-        ("select s.kk from s in S", "there is no field 'kk'"),
+        ("select s.kk from s in S", "line 1, column 8: there is no field 'kk'"),
+        ("1;\nsum(S.kk)", "line 2, column 5: there is no field 'kk'"),
         ("select fo(s.k) from s in S", "there is no function 'fo'"),
-        ('select s.k + "a" from s in S', "'+' is not defined on a bigint and a string"),
-        ("select -c.name from c in C", "'negate' is not defined on a string"),
+        (
+            'select s.k + "a" from s in S',
+            "column 8: '+' is not defined on a bigint and a string",
+        ),
+        ("select -c.name from c in C", "line 1, column 8: '-' is not defined on a string"),
         ("select s.k * (s.k = 1) from s in S", "'*' is not defined on a bigint and a boolean"),
         ("select s / 2 from s in S", "'/' is not defined on a record of k, v and an int"),
         ("select s.k from s in S where s.k", "a condition is a boolean, and not a bigint"),

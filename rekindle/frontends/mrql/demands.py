@@ -115,4 +115,4 @@ def _kind(of: Type) -> str:
 
 def _undefined(name: str, arguments: Sequence[Sql]) -> UnsupportedError:
     given = " and ".join(words(each.type) for each in arguments)
-    return UnsupportedError(f"'{name}' is not defined on {given}")
+    return UnsupportedError(f"'{'-' if name == 'negate' else name}' is not defined on {given}")

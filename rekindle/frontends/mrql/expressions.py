@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from rekindle.errors import UnsupportedError
+from rekindle.errors import RekindleError, UnsupportedError
 from rekindle.frontends.mrql import arrays
 from rekindle.frontends.mrql.aggregates import AVERAGE, fold_of_user, folded
 from rekindle.frontends.mrql.blocks import Correlated, Group, Relation
@@ -46,6 +46,7 @@ from rekindle.frontends.mrql.values import (
 from rekindle.mrql_language import terms as t
 from rekindle.mrql_language.interpreter import Function
 from rekindle.mrql_language.monoids import Basic, Monoid, User
+from rekindle.mrql_language.syntax import placed
 
 
 class Expressions(Forms, ABC):
@@ -92,7 +93,11 @@ class Expressions(Forms, ABC):
                     return arrays.transform(found, lambda x: component(x, term.index))
                 return component(found, term.index)
             case t.Field():
-                return _field(go(term.operand), term.name)
+                of = go(term.operand)
+                try:
+                    return _field(of, term.name)
+                except RekindleError as error:
+                    raise placed(error, term.place) from None
             case t.Call():
                 return self._call(term, scope)
             case t.Invoke():
@@ -180,8 +185,9 @@ class Expressions(Forms, ABC):
 
     def _call(self, term: t.Call, scope: Scope) -> Value:
         if term.function in ("and", "or"):
-            what = f"a side of '{term.function}'"
-            left, right = (truth(packed(self.value(e, scope)), what) for e in term.arguments)
+            left, right = (packed(self.value(each, scope)) for each in term.arguments)
+            for side in (left, right):
+                truth(side, f"a side of '{term.function}'")
             text = f"({left.text} {term.function.upper()} {right.text})"
             return Sql(text, BOOLEAN, left.reads | right.reads)
         averaged = _averaged(term)
@@ -192,7 +198,14 @@ class Expressions(Forms, ABC):
                 if self.reads_tables(listed, scope) and (first := self.first_of(listed, scope)):
                     return first
         given = [self.value(each, scope) for each in term.arguments]
-        match term.function, given:
+        try:
+            return self._applied(term.function, given)
+        except RekindleError as error:
+            raise placed(error, term.place) from None
+
+    def _applied(self, function: str, given: list[Value]) -> Value:
+        """What a function is of values."""
+        match function, given:
             case "inv", [only]:
                 return Inverse(only)
             case ("=" | "<>") as sign, [a, b]:
