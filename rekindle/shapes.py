@@ -100,13 +100,19 @@ def list_of(shape: Shape) -> Shape:
     return check
 
 
-def row_of(*shapes: Shape) -> Shape:
-    """A list of as many elements as there are shapes, each of its own."""
+def row_of(*shapes: Shape, later: Shape | None = None) -> Shape:
+    """A list of as many elements as there are shapes, each of its own.
+
+    There may be one element more of the shape `later`, which earlier forms do not have.
+    """
 
     def check(value: Any, place: str) -> None:
-        if type(value) not in (list, tuple) or len(value) != len(shapes):
+        is_list = type(value) in (list, tuple)
+        has_more = later is not None and is_list and len(value) == len(shapes) + 1
+        if not is_list or not (has_more or len(value) == len(shapes)):
             raise _expected(f"a list of {len(shapes)}", value, place)
-        for i, (each, shape) in enumerate(zip(value, shapes, strict=True)):
+        checks = (*shapes, later) if has_more and later is not None else shapes
+        for i, (each, shape) in enumerate(zip(value, checks, strict=True)):
             shape(each, f"{place}[{i}]")
 
     return check

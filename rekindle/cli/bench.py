@@ -76,7 +76,7 @@ def bench(
     ] = None,
     graph: Annotated[
         Path | None,
-        typer.Option("--graph", help="Recursion: a Parquet file of src, symbol and dst."),
+        typer.Option("--graph", help="Recursion, MRQL: a Parquet file of src, symbol and dst."),
     ] = None,
     batches: Annotated[
         int | None,

@@ -62,12 +62,21 @@ class Catalog:
 
     def is_aggregate(self, name: str) -> bool:
         """Is it a function of Spark that gives one value for many rows?"""
+        return self._group(name) == "agg_funcs"
+
+    def is_scalar(self, name: str) -> bool:
+        """Is it a function of the session that gives one value for one row?"""
+        several = ("agg_funcs", "generator_funcs", "window_funcs", "table_funcs")
+        return self.has_function(name) and self._group(name) not in several
+
+    def _group(self, name: str) -> str:
+        """What kind of function of Spark it is; nothing if it is none."""
         registry = self.catalyst.session.sessionState().functionRegistry()
         identifier = self.catalyst.class_("org.apache.spark.sql.catalyst.FunctionIdentifier")
         # Without its schema and catalog Spark refuses to look a function up.
         place = [self.catalyst.some(each) for each in ("builtin", "system")]
         found = option(registry.lookupFunction(identifier(name.lower(), *place)))
-        return found is not None and str(found.getGroup()) == "agg_funcs"
+        return "" if found is None else str(found.getGroup())
 
     # ---- SQL -------------------------------------------------------------------------------
 

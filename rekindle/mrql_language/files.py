@@ -21,10 +21,11 @@ from rekindle.mrql_language.arithmetic import convert
 from rekindle.mrql_language.documents import objects_with, read_json, select_path, xml_value
 from rekindle.mrql_language.printing import show
 from rekindle.mrql_language.terms import Source
-from rekindle.mrql_language.values import NULL, Bag, List, Long, Record, Value, elements
+from rekindle.mrql_language.values import NULL, Bag, List, Long, Record, Value, elements, kind_of
 
 _WHOLE = ("byte", "short", "int", "long")
 _REAL = ("float", "double")
+PARSERS = ("line", "text", "xml", "json", "parquet", "binary")
 
 
 @dataclass(slots=True)
@@ -44,16 +45,32 @@ class Files:
         if request is None:
             raise UnknownNameError(f"the source '{source.name}' is not here")
         name, *arguments = request.arguments
+        if request.parser not in PARSERS:
+            raise EvaluationError(
+                f"there is no parser '{request.parser}'", hint=f"there are: {', '.join(PARSERS)}"
+            )
+        if not isinstance(name, str | tuple):
+            raise EvaluationError(
+                "the name of a file is a text", detail=f"found: {kind_of(name)} {show(name)}"
+            )
         if request.parser == "binary":
             if name not in self.stored:
                 raise UnknownNameError(f"nothing was stored as '{name}'")
             return self.stored[name]
-        path = self.place(str(name))
-        if request.parser == "parquet":
+        if not isinstance(name, tuple):
+            return self._held(request.parser, str(name), arguments)
+        arriving, leaving = directories(name)
+        came = self._held(request.parser, arriving, arguments)
+        return _without(came, self._held(request.parser, leaving, arguments))
+
+    def _held(self, parser: str, name: str, arguments: list[Value]) -> Bag:
+        """The rows of a file, or of the files of a directory."""
+        path = self.place(name)
+        if parser == "parquet":
             return _parquet(path)
         paths = sorted(path.iterdir()) if path.is_dir() else [path]
-        rows = (row for each in paths for row in self._rows(request.parser, each, arguments))
-        if request.parser == "line" and len(arguments) == 3:
+        rows = (row for each in paths for row in self._rows(parser, each, arguments))
+        if parser == "line" and len(arguments) == 3:
             return _left(rows, arguments[2])
         return Bag(rows)
 
@@ -62,8 +79,13 @@ class Files:
         if verb == "store":
             self.stored[name] = value
             return
-        rows = elements(value)
-        self.place(name).write_text("".join(f"{line_of(row)}\n" for row in rows))
+        text = "".join(f"{line_of(row)}\n" for row in elements(value))
+        try:
+            self.place(name).write_text(text)
+        except (OSError, ValueError) as error:
+            raise EvaluationError(
+                f"the file '{name}' cannot be written", detail=str(error)
+            ) from None
 
     def _rows(self, parser: str, path: Path, arguments: list[Value]) -> list[Value]:
         _check_arguments(parser, arguments)
@@ -86,13 +108,9 @@ class Files:
                 return nodes
             case "json":
                 return list(objects_with(read_json(text), frozenset(elements(arguments[0]))))
-            case "text":
-                return list(text.splitlines())
             case _:
-                raise EvaluationError(
-                    f"there is no parser '{parser}'",
-                    hint="there are: line, text, xml, json, parquet, binary",
-                )
+                assert parser == "text"
+                return list(text.splitlines())
 
     def _lines(self, text: str, delimiter: str, kind: s.Type) -> list[Value]:
         match kind:
@@ -149,6 +167,26 @@ def untagged(kind: s.Type, tag: str) -> s.RecordType:
             hint='write: stream(line, "dir", ",", type(<op: string, a: int>), "op")',
         )
     return s.RecordType(rest)
+
+
+def directories(name: Value) -> tuple[str, str]:
+    """The directory in which rows come, and the one in which they go."""
+    if not isinstance(name, tuple) or len(name) != 2 or not all(isinstance(x, str) for x in name):
+        raise EvaluationError(
+            "what to read is a name, or two: where rows come, and where they go",
+            hint='write: stream(line, ("arriving", "leaving"), ",", type(<a: int>))',
+        )
+    return name[0], name[1]
+
+
+def _without(came: Bag, gone: Bag) -> Bag:
+    """The rows that came and did not go again."""
+    found = Counter(came)
+    found.subtract(gone)
+    for row, many in found.items():
+        if many < 0:
+            raise EvaluationError("a row goes that is not there", detail=show(row))
+    return Bag(found.elements())
 
 
 def _left(rows: Iterable[Value], tag: str) -> Bag:

@@ -33,6 +33,9 @@ from rekindle.mrql_language.values import (
     kind_of,
 )
 
+LONGEST = 10_000_000
+"""So many numbers a range has at the most: all of them are made."""
+
 
 def _real(function: Callable[..., float]) -> Callable[..., Value]:
     def apply(*arguments: Value) -> Value:
@@ -183,6 +186,8 @@ def _range(make: Callable[..., Value]) -> Callable[[Value, Value], Value]:
     def apply(first: Value, last: Value) -> Value:
         if first > last:
             raise EvaluationError(f"the range begins at {first}, after its end {last}")
+        if last - first >= LONGEST:
+            raise EvaluationError(f"the range {first}..{last} has more than {LONGEST:,} numbers")
         return make(tuple(Long(i) for i in range(int(first), int(last) + 1)))
 
     return apply
@@ -196,6 +201,8 @@ def _tag(value: Value) -> str:
 
 def _split(text: str, pattern: str, limit: int = 0) -> Value:
     parts = re.split(pattern, text, maxsplit=max(limit - 1, 0))
+    if limit == 1:
+        return List((text,))
     while limit == 0 and len(parts) > 1 and not parts[-1]:
         parts.pop()
     return List(tuple(parts))
@@ -284,3 +291,33 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "trim": str.strip,
     "hash_code": lambda value: value if isinstance(value, int) else hash(value) % (1 << 31),
 }
+
+_ARGUMENTS = {
+    0: ("xml_children", "json_object", "json_array"),
+    2: (
+        "index",
+        "attribute",
+        "range_list",
+        "range_bag",
+        "pow",
+        "min",
+        "max",
+        "contains",
+        "startsWith",
+    ),
+    3: ("slice", "substring", "replace", "replaceAll", "replaceFirst"),
+}
+"""Functions by how many arguments they take, if not one; 0 stands for any number."""
+_NUMBERS = {name: number for number, names in _ARGUMENTS.items() for name in names}
+
+
+def takes(name: str, arguments: int) -> bool:
+    """Does a function take so many arguments?
+
+    >>> takes("sqrt", 1), takes("sqrt", 0), takes("split", 3)
+    (True, False, True)
+    """
+    if name == "split":
+        return arguments in (2, 3)
+    wanted = _NUMBERS.get(name, 1)
+    return wanted in (0, arguments)

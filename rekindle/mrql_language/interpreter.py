@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rekindle.errors import EvaluationError, UnknownNameError
+from rekindle.errors import EvaluationError, RekindleError, UnknownNameError, iteration_limit
 from rekindle.mrql_language import terms as t
 from rekindle.mrql_language.arithmetic import convert, widest
 from rekindle.mrql_language.functions import FUNCTIONS, component_of, field_of
 from rekindle.mrql_language.monoids import SUM, Grouped, merge_all
+from rekindle.mrql_language.syntax import placed
 from rekindle.mrql_language.values import (
     Bag,
     Data,
@@ -28,6 +29,8 @@ from rekindle.mrql_language.values import (
     sort_key,
 )
 
+MOST_STEPS = 10_000
+"""So many has a repeat without a limit, as recursions of views have."""
 Reader = Callable[[t.Source], Value]
 """Gives the contents of a source."""
 Environment = Mapping[str, Value]
@@ -132,7 +135,11 @@ class Interpreter:
             case t.Project():
                 return component_of(value(term.operand), term.index)
             case t.Field():
-                return applied(term.name, field_of, [value(term.operand), term.name])
+                of = value(term.operand)
+                try:
+                    return applied(term.name, field_of, [of, term.name])
+                except RekindleError as error:
+                    raise placed(error, term.place) from None
             case t.Call():
                 return self._call(term, env)
             case t.Invoke():
@@ -222,9 +229,12 @@ class Interpreter:
                 return left
             return truth(self.evaluate(term.arguments[1], env), f"a side of '{term.function}'")
         arguments = [self.evaluate(argument, env) for argument in term.arguments]
-        if term.function not in FUNCTIONS:
-            return self.outside(term.function, arguments)
-        return applied(term.function, FUNCTIONS[term.function], arguments)
+        try:
+            if term.function not in FUNCTIONS:
+                return self.outside(term.function, arguments)
+            return applied(term.function, FUNCTIONS[term.function], arguments)
+        except RekindleError as error:
+            raise placed(error, term.place) from None
 
     def _invoke(self, term: t.Invoke, arguments: list[Value]) -> Value:
         function = self.functions[term.function]
@@ -261,6 +271,13 @@ class Interpreter:
                 size = len(parts)
             if not going or (limit is not None and steps >= limit):
                 return current
+            if limit is None and steps >= MOST_STEPS:
+                raise iteration_limit((_said(term.step.shape),), MOST_STEPS)
+
+
+def _said(shape: t.Shape) -> str:
+    """What the text calls that which is repeated."""
+    return ", ".join(name.partition(".")[0] for name in t.variables(shape))
 
 
 def applied(name: str, function: Callable[..., Value], arguments: Sequence[Value]) -> Value:

@@ -407,7 +407,7 @@ class _Reader:
         c: Sequence[Any] = tree.children
         match tree.data:
             case "named_type":
-                return s.NamedType(str(c[0]))
+                return s.NamedType(str(c[0]), self.place(c[0]))
             case "collection_type":
                 if str(c[0]) not in ("bag", "list"):
                     raise self.place(tree).error(

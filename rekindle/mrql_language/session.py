@@ -104,8 +104,13 @@ class Session:
                 value = self.evaluate(statement.expression)
                 self._writer.write(statement.verb, statement.file, value)
             case s.TypeDefinition():
-                known.types[statement.name] = statement.type
+                known.check(statement.type)
+                # Not by its name: a type that is given anew may be made of what it was.
+                known.types[statement.name] = known.resolved(statement.type)
             case s.DataDefinition():
+                for _, kind in statement.constructors:
+                    known.check(kind, statement.name)
+                known.kinds.add(statement.name)
                 for order, (name, _) in enumerate(statement.constructors):
                     known.constructors[name] = order
             case s.FunctionDefinition():
@@ -124,6 +129,8 @@ class Session:
 
     def _define(self, statement: s.FunctionDefinition) -> None:
         known = self.definitions
+        for kind in (*(kind for _, kind in statement.parameters), statement.result):
+            known.check(kind)
         before = known.functions.get(statement.name)
         known.functions[statement.name] = len(statement.parameters)
         names = {name: t.fresh(name) for name, _ in statement.parameters}
@@ -140,6 +147,7 @@ class Session:
         )
 
     def _aggregation(self, statement: s.AggregationDefinition) -> None:
+        self.definitions.check(statement.element)
         plus = self._function(statement.plus)
         unit = None if statement.unit is None else self._function(statement.unit)
         start = self.evaluate(statement.zero)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from rekindle.errors import StatementError
+from rekindle.errors import RekindleError, StatementError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,16 @@ class Place:
         )
 
 
+_SAID = "MRQL: line "
 _START = Place(1, 1)
+
+
+def placed(error: RekindleError, place: Place | None) -> RekindleError:
+    """The error, which says now where it comes from, unless it has done so before."""
+    if place is not None and not error.message.startswith(_SAID):
+        error.message = f"{_SAID}{place.line}, column {place.column}: {error.message}"
+        error.args = (error.message,)
+    return error
 
 
 # --- types -----------------------------------------------------------------------------------
@@ -37,6 +46,7 @@ class NamedType:
     """`int`, `string`, `any`, or a name given by `type` or `data`."""
 
     name: str
+    place: Place = field(compare=False, repr=False, default=_START)
 
 
 @dataclass(frozen=True, slots=True)

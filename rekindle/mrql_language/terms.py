@@ -21,6 +21,7 @@ from itertools import count
 from typing import TypeAlias, TypeGuard, TypeVar, get_args
 
 from rekindle.mrql_language.monoids import Monoid
+from rekindle.mrql_language.syntax import Place
 from rekindle.mrql_language.values import Value
 
 Shape: TypeAlias = "str | tuple[Shape, ...]"
@@ -96,6 +97,7 @@ class Field:
 
     operand: Term
     name: str
+    place: Place | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ class Call:
 
     function: str
     arguments: tuple[Term, ...]
+    place: Place | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from rekindle.mrql_language import terms as t
 from rekindle.mrql_language.arithmetic import wrapped
 from rekindle.mrql_language.clauses import AGGREGATES, count, distinct, lifted_variable, mapped
 from rekindle.mrql_language.definitions import Definitions
-from rekindle.mrql_language.functions import FUNCTIONS
+from rekindle.mrql_language.functions import FUNCTIONS, takes
 from rekindle.mrql_language.monoids import AND, OR
 from rekindle.mrql_language.names import mentioned, pattern_expression, pattern_names
 from rekindle.mrql_language.templates import template_pattern, template_term
@@ -109,16 +109,16 @@ class Translator:
             case s.Unary("-"):
                 if isinstance(e.operand, s.Literal) and not isinstance(e.operand.value, str):
                     return t.Constant(-e.operand.value)
-                return t.Call("negate", (go(e.operand),))
+                return t.Call("negate", (go(e.operand),), e.place)
             case s.Unary("+"):
                 return go(e.operand)
             case s.Unary():
-                return t.Call(e.operator, (go(e.operand),))
+                return t.Call(e.operator, (go(e.operand),), e.place)
             case s.Attribute():
                 operand = go(e.operand)
                 if self._is_group(operand):
-                    return mapped(operand, lambda x: t.Field(x, e.name))
-                return t.Field(operand, e.name)
+                    return mapped(operand, lambda x: t.Field(x, e.name, e.place))
+                return t.Field(operand, e.name, e.place)
             case s.Component():
                 operand = go(e.operand)
                 if self._is_group(operand):
@@ -174,6 +174,8 @@ class Translator:
         self, parameters: tuple[tuple[str, s.Type], ...], body: s.Expression, scope: Scope
     ) -> t.Lambda:
         """A function of its parameters; of one parameter it takes the value itself."""
+        for _, kind in parameters:
+            self._definitions.check(kind)
         names = {name: t.fresh(name) for name, _ in parameters}
         inner = {**scope, **{name: t.Var(given) for name, given in names.items()}}
         shape = tuple(names.values())
@@ -185,7 +187,9 @@ class Translator:
         known = self._definitions
         if e.name in scope:
             return scope[e.name]
-        if e.name in known.expressions:
+        # A definition with the name of a table may be made of the table.
+        hides_itself = e.name in self._naming and e.name in known.tables
+        if e.name in known.expressions and not hides_itself:
             if e.name in self._naming:
                 raise e.place.error(f"'{e.name}' is defined by itself")
             self._naming.append(e.name)
@@ -215,7 +219,8 @@ class Translator:
         if e.name in known.functions:
             self._arity(e, known.functions[e.name])
             return t.Invoke(e.name, arguments)
-        if e.name in known.aggregations and len(arguments) == 1:
+        if e.name in known.aggregations:
+            self._arity(e, 1)
             monoid, unit = known.aggregations[e.name]
             if unit is None:
                 return t.Reduce(monoid, arguments[0])
@@ -224,20 +229,25 @@ class Translator:
             return t.Build(known.constructors[e.name], e.name, arguments)
         if len(arguments) == 1 and e.name in AGGREGATES:
             return AGGREGATES[e.name](arguments[0])
-        if e.name == "member" and len(arguments) == 2:
+        if e.name in AGGREGATES and e.name not in FUNCTIONS:
+            self._arity(e, 1)
+        if e.name == "member":
+            self._arity(e, 2)
             wanted, among = arguments
             return t.Reduce(OR, mapped(among, lambda x: t.Call("=", (x, wanted))))
         if e.name in FUNCTIONS and e.name.isidentifier():
-            return t.Call(e.name, arguments)
+            if not takes(e.name, len(arguments)):
+                raise e.place.error(f"'{e.name}' does not take {_arguments(len(arguments))}")
+            return t.Call(e.name, arguments, e.place)
         if known.is_outside(e.name):
-            return t.Call(e.name, arguments)
+            return t.Call(e.name, arguments, e.place)
         names = [*known.functions, *known.macros, *known.aggregations, *FUNCTIONS, *AGGREGATES]
         raise e.place.error(f"there is no function '{e.name}'", hint=did_you_mean(e.name, names))
 
     def _arity(self, e: s.Call, wanted: int) -> None:
         if len(e.arguments) != wanted:
             raise e.place.error(
-                f"'{e.name}' takes {wanted} arguments, and is given {len(e.arguments)}"
+                f"'{e.name}' takes {_arguments(wanted)}, and is given {len(e.arguments)}"
             )
 
     def _source(self, e: s.Call, scope: Scope) -> t.Term:
@@ -262,7 +272,8 @@ class Translator:
         if None in constants or not constants:
             return t.Read(kind, parser, tuple(parts))
         values = tuple(each.value for each in constants if each is not None)
-        return t.Source(str(values[0]), kind, t.Request(parser, values))
+        name = values[0][0] if isinstance(values[0], tuple) and values[0] else values[0]
+        return t.Source(str(name), kind, t.Request(parser, values))
 
     def _binary(self, e: s.Binary, scope: Scope) -> t.Term:
         left, right = self.expression(e.left, scope), self.expression(e.right, scope)
@@ -285,9 +296,10 @@ class Translator:
                     body = t.CMap(names, t.If(fewer, t.Var(xs), t.Var(ys)))
                 return t.CMap(t.Lambda((k, (xs, ys)), body), t.CoGroup(pairs[0], pairs[1]))
             case _:
-                return t.Call(e.operator, (left, right))
+                return t.Call(e.operator, (left, right), e.place)
 
     def _cast(self, e: s.Cast, scope: Scope) -> t.Term:
+        self._definitions.check(e.type)
         kind = self._definitions.number(e.type)
         if kind == "long" and isinstance(e.operand, s.Literal) and isinstance(e.operand.value, int):
             return t.Constant(wrapped("long", e.operand.value))
@@ -510,9 +522,17 @@ class Translator:
         return t.Repeat(form, step, start, limit)
 
 
+def _arguments(number: int) -> str:
+    return f"{number} argument{'' if number == 1 else 's'}"
+
+
 def _constant(term: t.Term) -> t.Constant | None:
     if isinstance(term, t.Constant):
         return term
+    if isinstance(term, t.Tuple):
+        parts = [_constant(item) for item in term.items]
+        found = tuple(part.value for part in parts if part is not None)
+        return t.Constant(found) if len(found) == len(parts) else None
     if isinstance(term, t.Braces):
         items = [_constant(item) for item in term.items]
         if None not in items:

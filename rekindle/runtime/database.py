@@ -212,6 +212,7 @@ class Database:
         comment: str | None = None,
         shredding: str | None = None,
         emit: str | None = None,
+        iteration: str | None = None,
     ) -> None:
         """Create a view from SQL text or from a DataFrame over `db.table(...)`, and fill it.
 
@@ -226,15 +227,17 @@ class Database:
         and never listed; `db.factorised(name)` counts and enumerates it. With `shredding="none"`
         the inner collections of a comprehension are arrays in their rows, not dictionaries; with
         `"partial"` those are whose size is small now. With `emit="on window close"` rows are shown
-        when their window is closed, and never change.
+        when their window is closed, and never change. With `iteration="exact"`, as without, a
+        view by iteration is what its query gives from scratch; `"approximate"` is refused.
         """
-        kept = wanted(incremental, policy, representation, comment, shredding, emit)
+        kept = wanted(incremental, policy, representation, comment, shredding, emit, iteration)
         if not isinstance(definition, Mrql):
             self._ddl.create_view(name, definition, kept)
             return
         create_over_streams(
             self,
             self._connection.definitions.catalog,
+            name,
             self._with_definitions(definition),
             lambda given: self._ddl.create_view(name, given, kept),
         )
@@ -250,6 +253,7 @@ class Database:
         comment: str | None = None,
         shredding: str | None = None,
         emit: str | None = None,
+        iteration: str | None = None,
     ) -> None:
         """Give a view that no other view reads a new definition, in one epoch.
 
@@ -258,7 +262,7 @@ class Database:
         self._ddl.replace_view(
             name,
             self._with_definitions(definition) if isinstance(definition, Mrql) else definition,
-            wanted(incremental, policy, representation, comment, shredding, emit),
+            wanted(incremental, policy, representation, comment, shredding, emit, iteration),
         )
 
     def create_model(

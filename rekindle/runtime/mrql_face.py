@@ -69,13 +69,23 @@ class MrqlFace:
     def with_definitions(self, given: Mrql) -> Mrql:
         """The query with the definitions of this connection that it uses, also through others."""
         self._ready()
+        known, kept, seen = self._definitions, dict[str, None](), set[str]()
+
+        def keep(name: str) -> None:
+            """Each after what it mentions, which may have been given anew since."""
+            if name in known and name not in seen:
+                seen.add(name)
+                mentioned = set(_NAMED.findall(known[name]))
+                for each in known:
+                    if each in mentioned:
+                        keep(each)
+                kept[known[name]] = None
+
         wanted = set(_NAMED.findall(given.text))
-        kept: list[str] = []
-        for name, text in reversed(self._definitions.items()):
+        for name in known:
             if name in wanted:
-                kept.append(text)
-                wanted |= set(_NAMED.findall(text))
-        return Mrql(given.text, "\n".join(reversed(kept)))
+                keep(name)
+        return Mrql(given.text, "\n".join(kept))
 
     # ---- statements ------------------------------------------------------------------------
 
@@ -163,9 +173,14 @@ class MrqlFace:
             session.definitions.stored.discard(name)
             session.definitions.expressions.pop(name, None)
             return
+        database = self._database
+        if name in database.tables or name in database.views:
+            raise EvaluationError(
+                f"'{name}' is a table or view, and the value is not made of rows of tables",
+                hint="store it by another name, or insert rows into the table",
+            )
         value = self._interpreted(term, session)
         text = written(value)
-        database = self._database
         if not database._connection.engine.state.knows(_STORED):
             database.create_table(_STORED, "name STRING NOT NULL, value STRING", ["name"])
         database.change(lambda tx: tx.upsert(_STORED, [(name, text)]))
@@ -215,7 +230,7 @@ def _defined(statement: s.Statement) -> list[str]:
     """What a definition names."""
     match statement:
         case s.DataDefinition():
-            return [name for name, _ in statement.constructors]
+            return [statement.name, *(name for name, _ in statement.constructors)]
         case s.Evaluate() | s.StoreVariable() | s.StoreFile() | s.Outside():
             return []
         case _:

@@ -26,8 +26,12 @@ def test_a_script_prints_its_results(run: Run, warehouse: Path, tmp_path: Path) 
 
 def test_the_benchmark_says_what_it_measured(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "mrql.json"
-    found = run("bench", "mrql", "--rows", 2000, "--only", "groupBy", "--json", path)
+    some = "groupBy,k-means-approximate,PageRank-graph"
+    found = run("bench", "mrql", "--rows", 2000, "--only", some, "--json", path)
     assert found.exit_code == 0, found.output
     report = json.loads(path.read_text())
-    assert len(report["series"]) == 5 and len(report["verdicts"]) == 2
+    assert len(report["series"]) == 9 and len(report["verdicts"]) == 3
+    graph = report["facts"]["PageRank-graph"]
+    assert all(0 < moved <= 2 * graph["ranks"] for moved in graph["ranks_moved"])
+    assert len(report["facts"]["k-means-approximate"]["apart"]) == 9
     assert path.with_stem("mrql-groupBy").with_suffix(".svg").exists()

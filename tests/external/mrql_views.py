@@ -46,6 +46,12 @@ from rekindle.runtime.database import Database
 from tests.external.material import material
 from tests.external.mrql import _batch, session
 
+ARGUMENTS = {
+    "batch-kmeans": ("points_1.csv",),
+    "batch-streaming": ("points_1.csv",),
+    "batch-pagerank": ("graph_1.csv", "graph_1.csv"),
+}
+"""What the queries that read the first batch as a file are given."""
 SUITES = ("tests", "examples", "extra", "incremental")
 PAGE = Path(__file__).resolve().parents[2] / "docs/external/mrql.md"
 
@@ -277,7 +283,8 @@ def statements(place: Path, suite: str) -> Iterator[tuple[str, Session, str]]:
         setup = json.loads(recorded.read_text()).get("setup", "") if recorded.exists() else ""
         given = tuple(setup.split()[1:3]) if setup.startswith("args:") else ()
         if suite == "incremental":
-            run = Session(_batch(place, 1), prepare=lambda term: term)
+            given = ARGUMENTS.get(path.stem, ())
+            run = Session(_batch(place, 1), arguments=given, prepare=lambda term: term)
         else:
             run = session(place, given, lambda term: term)
         yield path.stem, run, path.read_text()

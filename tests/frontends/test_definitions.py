@@ -6,6 +6,7 @@ No Spark is started here.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -19,7 +20,7 @@ from rekindle.frontends.definition import ViewFacts
 from rekindle.frontends.fixpoints.definition import FixpointDefinition, Iterated, Nested
 from rekindle.frontends.iteration import LIMIT
 from rekindle.frontends.mrql.definition import MrqlDefinition
-from rekindle.frontends.mrql.loops import Loop
+from rekindle.frontends.mrql.loops import Loop, Turning
 from rekindle.frontends.spark_sql.definition import SqlDefinition
 from rekindle.runtime.models.definition import ModelDefinition
 from rekindle.runtime.models.model import ModelSpec
@@ -142,7 +143,21 @@ def test_loops_of_mrql_are_read_back() -> None:
     check_definition(data, "it")
     assert definition_from_json(data) == definition
     assert definition.is_recursive and loop.first in definition.queries
-    for wrong in (["·v·1"], [*data["loops"][0][:3], 0, "error"], [*data["loops"][0][:4], "what"]):
+    together = replace(loop, others=(Turning("·v·1·2", "SELECT 2", "SELECT * FROM `·v·1`"),))
+    beside = replace(definition, loops=(together,))
+    stored = json.loads(json.dumps(definition_to_json(beside)))
+    check_definition(stored, "it")
+    assert definition_from_json(stored) == beside
+    assert "SELECT 2" in beside.queries and "SELECT * FROM `·v·1`" in beside.queries
+    short = data["loops"][0]
+    wrongs = (
+        ["·v·1"],
+        [*short[:3], 0, "error"],
+        [*short[:4], "what"],
+        [*short, [["·v·2"]]],
+        [*short, [], []],
+    )
+    for wrong in wrongs:
         with pytest.raises(ShapeError):
             check_definition({**data, "loops": [wrong]}, "it")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.errors import RekindleError, StatementError
+from rekindle.errors import IterationLimitError, RekindleError, StatementError
 from rekindle.mrql_language.files import Files
 from rekindle.mrql_language.printing import show
 from rekindle.mrql_language.session import NOTHING, Session, run
@@ -55,6 +55,10 @@ CASES = {
     'case [json| [1, "b"] |] { [json| [{{1}}, {{x}}] |]: [x] | *: [] }': '[ "b" ]',
     'case [xml| <a>x</a> |] { [xml| <a>{{"x"}}</a> |]: 1 | *: 0 }': "1",
     "round(1.0/0.0)": "9223372036854775807",
+    # texts
+    'split("a,b,,", ",")': '[ "a", "b" ]',
+    'split("a,b,c", ",", 2)': '[ "a", "b,c" ]',
+    'split("a,b", ",", 1)': '[ "a,b" ]',
 }
 
 
@@ -153,3 +157,62 @@ def test_lines_that_do_not_fit_are_left_out(tmp_path: Path) -> None:
     assert show(rows[0].value) == '{ < k: "a", v: 1 >, < k: "d", v: 4 > }'
     assert files.left_out == ["b,x", "c"]
     assert (tmp_path / "g").read_text() == '1,"a"\n'
+    refused = session.run('dump "no/such/place" from {1};')[0].error
+    assert refused is not None and "'no/such/place' cannot be written" in refused.message
+
+
+def test_rows_come_by_one_directory_and_go_by_another(tmp_path: Path) -> None:
+    for folder, lines in (("in", "a,1\na,1\nb,2\n"), ("out", "a,1\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "f").write_text(lines)
+    files = Files(lambda name: tmp_path / name)
+    stream = 'stream(line,("{}","{}"),",",type((string,int)))'
+    held, wrong, three = Session(files).run(
+        f"{stream.format('in', 'out')}; {stream.format('out', 'in')}; stream(text,(1,2,3));"
+    )
+    assert show(held.value) == '{ ("a",1), ("b",2) }'
+    assert wrong.error is not None and "a row goes that is not there" in wrong.error.message
+    assert three.error is not None and "where rows come, and where they go" in three.error.message
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("1 + sqrt()", "line 1, column 5: 'sqrt' does not take 0 arguments"),
+        ("pow(2)", "'pow' does not take 1 argument"),
+        ("split(1, 2, 3, 4)", "'split' does not take 4 arguments"),
+        ("count(1..2000000000)", "the range 1..2000000000 has more than 10,000,000 numbers"),
+        ("sum()", "'sum' takes 1 argument, and is given 0"),
+        ("member(1)", "'member' takes 2 arguments, and is given 1"),
+        ("2 as foo", "line 1, column 6: there is no type 'foo'"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(statement: str, words: str) -> None:
+    (result,) = Session().run(f"{statement};")
+    assert result.error is not None and words in result.error.message
+
+
+def test_what_is_wrong_with_a_value_is_said_where_it_is_used() -> None:
+    """Of an error within another's arguments the place is its own."""
+    script = '1 + (2 / 0);\nselect <a: s>.b from s in {1}; sqrt("a") + 1; -"a"; [1, 2].c;'
+    said = [str(result.error).splitlines()[0] for result in Session().run(script)]
+    assert said == [
+        "MRQL: line 1, column 6: division by zero",
+        "MRQL: line 2, column 8: the record has no field 'b'",
+        "MRQL: line 2, column 32: a number was expected",
+        "MRQL: line 2, column 47: '-' is not defined on string and string",
+        "MRQL: line 2, column 53: a int has no field 'c'",
+    ]
+
+
+def test_types_are_what_they_were_when_they_were_given() -> None:
+    script = """
+        type t = long; type u = t; type t = string; function f ( x: u ): u { x }; f(2147483647) + 1;
+        data d = A: int | B: d; function g ( x: d ): d { x }; case g(B(A(1))) { B(x): 2 | *: 1 };
+    """
+    assert [show(value) for value in run(script)] == ["2147483648", "2"]
+
+
+def test_an_iteration_without_an_end_is_ended() -> None:
+    (result,) = Session().run("repeat x = {1} step select (y, true) from y in x;")
+    assert isinstance(result.error, IterationLimitError) and "of x" in result.error.message

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 import rekindle
 from rekindle.errors import (
     EvaluationError,
+    RekindleError,
     StatementError,
     StorageError,
     UnknownNameError,
@@ -41,6 +42,9 @@ DEFINITIONS = """
 function twice ( x: long ): long { x * 2 };
 function heavy ( xs: bag(long) ): bag(long) { select x from x in xs where x > 1 };
 macro near ( a, b ) { abs(a - b) <= 1 };
+function turned ( x: bag(long), y: bag(long) ): (bag(long), bag(long)) {
+  repeat (x1, y1) = (x, y) step let z = select a + 1 from a in y1 where a < 300 in (z, x1) limit 107
+};
 function larger ( x: long, y: long ): long { if x > y then x else y };
 aggregation longest ( larger, 0 as long ) : long;
 """
@@ -81,6 +85,13 @@ VIEWS = {
     "y < 2 and count(S) > 3) from y in x limit 6",
     "together": "(repeat (a, b) = ({1 as long}, select s.k from s in S) step (b, "
     "select r.w from k in b, r in R where r.k = k) limit 2)#1",
+    "alternate": "let (a, b) = repeat (a, b) = ({1 as long}, select s.k from s in S) step (b, "
+    "select distinct n from n in a union (select r.w from k in b, r in R where r.k = k)) limit 150 "
+    "in select (x, count(select y from y in b where y = x)) from x in a",
+    "in_turns": "turned((select s.v from s in S), {0 as long})#1",
+    "paired": "let (n, xs) = (count(R), select s.v from s in S) in select x * n from x in xs",
+    "largest": "(select <k: s.k, v: s.v> from s in S where s.v > 2 order by s.v desc, s.k)[0]",
+    "columns": "(sum(S.v), count(R.w), max(R.w))",
     "quantified": "some s in S: s.v > 3",
     "chosen": "select if s.v > 1 then (s.k, true) else (s.v, false) from s in S",
     "cases": 'select (case s.v { 1: "one" | 2: "two" | *: "more" }, case (s.k, s.v) { (1, x): x '
@@ -120,6 +131,9 @@ BRIEF = (
     "list_rows",
     "reached",
     "converges",
+    "alternate",
+    "paired",
+    "columns",
 )
 """The views of every run of the tests; the others are tried where there is time."""
 
@@ -311,6 +325,60 @@ def test_streams_with_deletions_and_files_of_answers(spark: SparkSession, tmp_pa
     db.close()
 
 
+def test_streams_of_two_directories(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows come by one directory and go by the other; a restart knows both."""
+    for folder in ("arriving", "leaving", "hidden"):
+        (tmp_path / folder).mkdir()
+    stream = (
+        f'stream(line, ("{tmp_path}/arriving", "{tmp_path}/leaving"), ",", type(<k:int,v:long>))'
+    )
+    query = f"select (k, sum(v)) from s in {stream}, v = s.v group by k: s.k"
+
+    def put(folder: str, name: str, lines: str) -> None:
+        (tmp_path / "hidden" / name).write_text(lines)
+        (tmp_path / "hidden" / name).rename(tmp_path / folder / name)
+
+    def totals(db: Database) -> dict[int, int]:
+        return dict(tuple(row) for row in db.table("totals").collect())
+
+    put("arriving", "1.csv", "1,5\n1,5\n2,1\n")
+    db = rekindle.connect(str(tmp_path / "w"), spark)
+    db.create_view("totals", rekindle.mrql(query), incremental="required")
+    db.create_view("same", rekindle.mrql(f"count({stream})"))
+    assert db.tables == ["arriving"]
+    wait(lambda: totals(db) == {1: 10, 2: 1})
+    put("leaving", "2.csv", "1,5\n2,1\n")
+    wait(lambda: totals(db) == {1: 5})
+    db.close()
+
+    put("leaving", "3.csv", "1,5\n")
+    put("arriving", "4.csv", "3,7\n")
+    db = rekindle.connect(str(tmp_path / "w"), spark)
+    assert sorted(db.resume_streams()) == ["arriving"]
+    wait(lambda: totals(db) == {3: 7})
+    wait(lambda: db.table("same").collect()[0]["value"] == 1)
+    assert sorted(db.mrql(f"select (s.k, s.v) from s in {stream};")[0]) == [(3, 7)]
+    with pytest.raises(UnsupportedError, match="needs no tag"):
+        tagged = stream.replace("v:long>)", 'v:long,op:string>), "op"')
+        db.create_view("bad", rekindle.mrql(f"count({tagged})"))
+    nowhere = f"{tmp_path}/nowhere"
+    for request in (
+        f'source(line, "{nowhere}", ",", type((int,int)))',
+        f'source(parquet, "{nowhere}")',
+        f'stream(line, "{nowhere}", ",", type((int,int)))',
+        f'stream(text, ("{tmp_path}/arriving", "{nowhere}"))',
+    ):
+        with pytest.raises(RekindleError, match=r"(?s)Path does not exist.*nowhere"):
+            db.create_view("bad", rekindle.mrql(f"count({request})"))
+        assert (db.tables, [each.name for each in db.streams]) == (["arriving"], ["arriving"])
+        assert "bad" not in db.views, "nothing is left of it"
+    with pytest.raises(EvaluationError, match="name of a directory is a text"):
+        db.create_view("bad", rekindle.mrql('count(stream(line, 5, ",", type((int,int))))'))
+    with pytest.raises(EvaluationError, match="where rows come, and where they go"):
+        db.create_view("bad", rekindle.mrql('count(stream(text, ("a", "b", "c")))'))
+    db.close()
+
+
 @pytest.mark.slow
 def test_more_views_are_what_their_queries_mean(db: Database) -> None:
     draw = random.Random(8)
@@ -323,16 +391,32 @@ def test_more_views_are_what_their_queries_mean(db: Database) -> None:
             check(db, name)
 
 
+@pytest.mark.slow
+def test_views_are_the_same_where_steps_are_jobs(db: Database) -> None:
+    draw = random.Random(9)
+    db.place("spark")
+    try:
+        change(db, draw, 4)
+        assert db.last_step is not None and db.last_step.placement.value == "spark"
+    finally:
+        db.place(None)
+    for name in BRIEF:
+        check(db, name)
+
+
 NAMES = (
     "S = select (x.k, x.v) from x in TS; R = select (x.k, x.v) from x in TR; "
     "D = select (x.k, x.v) from x in TD;"
 )
 
 
-def _random_view(db: Database, query: str, draw: random.Random) -> None:
+def _random_view(
+    db: Database, query: str, draw: random.Random, placement: str | None = None
+) -> None:
     """A query over pairs as a view, against its meaning, after some batches."""
     names = {"TS": "S", "TR": "R", "TD": "D"}
     db.create_view("random_", Mrql(query, NAMES))
+    db.place(placement)
     try:
         for _ in range(2):
             with db.transaction() as tx:
@@ -348,6 +432,7 @@ def _random_view(db: Database, query: str, draw: random.Random) -> None:
             rows = wanted if isinstance(wanted, Bag | List) else Bag((wanted,))
             assert comparable(found(db, "random_")) == comparable(Bag(rows)), query
     finally:
+        db.place(None)
         db.drop_view("random_")
 
 
@@ -366,10 +451,10 @@ def test_random_views(pairs: Database, query: str, seed: int) -> None:
 
 
 @pytest.mark.fuzz
-@given(query=queries, seed=st.integers(0, 99))
+@given(query=queries, seed=st.integers(0, 99), placement=st.sampled_from(("inline", "spark")))
 @settings(max_examples=100)
-def test_many_random_views(pairs: Database, query: str, seed: int) -> None:
-    _random_view(pairs, query, random.Random(seed))
+def test_many_random_views(pairs: Database, query: str, seed: int, placement: str) -> None:
+    _random_view(pairs, query, random.Random(seed), placement)
 
 
 def test_scripts(spark: SparkSession, tmp_path: Path) -> None:
@@ -401,9 +486,26 @@ def test_scripts(spark: SparkSession, tmp_path: Path) -> None:
     assert (sorted(facts), texts) == ([2, 24, 120], [{"t": "a"}, {"t": "b"}])
     assert sorted(tuple(row) for row in copied.collect()) == [(1,), (1,), (2,)]
 
+    for statement, words in (
+        ("store S := 3;", "'S' is a table or view"),
+        ("select explode({1}) from s in S;", "no function 'explode'"),
+        ("select s from s in S order by s.k limit 1.5;", "a limit is a whole number"),
+        ("year(1, 2);", "year"),
+    ):
+        with pytest.raises(RekindleError, match=words):
+            db.mrql(statement)
+
     db.create_view("v", rekindle.mrql("select (next(s.v), big) from s in S where s.v < n"))
     db.sql("CREATE MATERIALIZED VIEW w AS MRQL select (k, sum(s.v)) from s in S group by k: s.k")
     assert db.definition("w").endswith("AS\nMRQL select (k, sum(s.v)) from s in S group by k: s.k")
+    exact = (
+        "CREATE MATERIALIZED VIEW e OPTIONS (iteration = 'exact') AS\nMRQL repeat x = {1} step "
+        "select (y + count(S), true) from y in x limit 2"
+    )
+    db.sql(exact)
+    assert db.definition("e") == exact and "iteration: exact" in str(db.explain("e"))
+    with pytest.raises(UnsupportedError, match="'approximate' is not offered"):
+        db.sql(exact.replace(" e ", " f ").replace("'exact'", "'approximate'"))
     assert "n = 5;" in db.definition("v")
     assert "⊗  T1 : ↑[□×(+)]" in str(db.explain("w"))
     for query, error, words in (
@@ -432,6 +534,23 @@ def test_scripts(spark: SparkSession, tmp_path: Path) -> None:
     db.close()
 
 
+def test_definitions_come_after_what_they_use(db: Database) -> None:
+    """A function may be given anew after others that use it, and a data type is a definition."""
+    db.mrql("""
+        function scaled ( x: long ): long { x };
+        function moved ( x: long ): long { scaled(x) + 1 };
+        function scaled ( x: long ): long { x * 10 };
+        data shade = Light: long | Dark: string;
+        function kept ( x: long, y: shade ): long { x };
+        macro bare ( x ) { kept(x, null) };
+    """)
+    db.create_view("moved_", rekindle.mrql("select moved(s.v) - 1 from s in S"))
+    held = sorted(row["v"] * 10 for row in db.table("S").collect())
+    assert sorted(row["value"] for row in db.table("moved_").collect()) == held
+    db.create_view("kept_", rekindle.mrql("select bare(s.v) from s in S"))
+    assert "data shade" in db.definition("kept_") and db.table("kept_").count() == len(held)
+
+
 def test_bags_are_equal_whatever_their_order(db: Database) -> None:
     """Two rows with one bag in different orders read one nested answer, and read it once each."""
     db.create_table("B", "id BIGINT, xs ARRAY<BIGINT>")
@@ -451,6 +570,7 @@ def test_a_table_may_have_the_name_of_arguments(spark: SparkSession, tmp_path: P
         db.sql("INSERT INTO args VALUES (1), (2)")
         assert db.mrql("count(args);") == [2]
         db.mrql("store v := 5; store v := select <y: a.x> from a in args;")
+        assert db.mrql("args = select a from a in args where a.x > 1; count(args);") == [1]
     with rekindle.connect(str(tmp_path / "w"), spark) as db:
         assert sorted(row["y"] for row in db.mrql("v;")[0].collect()) == [1, 2]
 

@@ -155,6 +155,9 @@ CALLS: dict[str, Callable[[Database, Any, Any, Any], object]] = {
         db, lambda tx: tx.nested("bags", 1, "items").insert_query(x, y)
     ),
     "emit": lambda db, name, x, y: db.create_view(name, "SELECT a FROM t", emit=x, shredding=y),
+    "iteration": lambda db, name, x, y: db.create_view(
+        name, rekindle.mrql("select t.a from t in t"), iteration=x
+    ),
     "kinds": lambda db, name, x, y: db.create_model(
         name, "SELECT id, f FROM t", label="f", features=["id"], kind=x, degree=y
     ),

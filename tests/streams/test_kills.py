@@ -56,11 +56,11 @@ class Victim:
 
 
 @contextmanager
-def victim(log: Path) -> Iterator[Victim]:
+def victim(log: Path, module: str = "tests.streams.victim") -> Iterator[Victim]:
     """A victim, which is killed in any case."""
     with log.open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.streams.victim"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

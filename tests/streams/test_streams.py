@@ -246,6 +246,12 @@ def test_a_stored_definition_is_data(warehouse: str, spark: SparkSession, drops:
         "deletes": StreamDefinition(
             "t", source=Source("text", {"path": str(drops.path), "cleanSource": "delete"})
         ),
+        "leaves": StreamDefinition(
+            "t",
+            "changes",
+            source=Source("json", {"path": str(drops.path)}, COLUMNS),
+            deletes=Source("json", {"path": str(drops.path), "cleanSource": "delete"}, COLUMNS),
+        ),
         "writes": StreamDefinition(
             "t", checkpoint="/tmp/elsewhere", source=Source("rate", {}, None)
         ),

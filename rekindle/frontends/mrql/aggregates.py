@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.mrql import arrays
+from rekindle.frontends.mrql.demands import check_total, truth
 from rekindle.frontends.mrql.values import (
     BOOLEAN,
     DOUBLE,
@@ -43,6 +44,7 @@ def total_type(type_: Type) -> Type:
         return DOUBLE
     if type_ in NUMBERS or type_ == VOID:
         return LONG
+    check_total("sum", type_)
     return type_
 
 
@@ -98,13 +100,16 @@ def aggregated(monoid: Monoid, head: Value, where: str) -> Value | None:
             text = f"coalesce(sum({cast(part, kind).text}){filtered}, 0)"
             return Sql(text, kind, part.reads)
         case Basic("avg"):
+            check_total("avg", part.type)
             text = f"coalesce(CAST(avg({part.text}){filtered} AS DOUBLE), double('NaN'))"
             return Sql(text, DOUBLE, part.reads)
         case Basic("min") | Basic("max"):
             return Sql(f"{monoid.symbol}({part.text}){filtered}", part.type, part.reads)
         case Basic("∧"):
+            truth(part, "each value that 'all' is of")
             return Sql(f"coalesce(bool_and({part.text}){filtered}, true)", BOOLEAN, part.reads)
         case Basic("∨"):
+            truth(part, "each value that 'some' is of")
             return Sql(f"coalesce(bool_or({part.text}){filtered}, false)", BOOLEAN, part.reads)
         case _:
             return None

@@ -35,7 +35,9 @@ from rekindle.frontends.mrql.blocks import (
     alias,
     relation,
 )
+from rekindle.frontends.mrql.demands import truth
 from rekindle.frontends.mrql.expressions import Expressions
+from rekindle.frontends.mrql.forms import component_of
 from rekindle.frontends.mrql.loops import Loop
 from rekindle.frontends.mrql.matching import conjunction, matched, same
 from rekindle.frontends.mrql.repeats import Unwritten, repeated, repeated_all
@@ -45,6 +47,7 @@ from rekindle.frontends.mrql.values import (
     INT,
     UNIT,
     VOID,
+    WHOLE,
     Inverse,
     Many,
     Rec,
@@ -61,6 +64,7 @@ from rekindle.frontends.mrql.values import (
     reads,
     unified,
     unpacked,
+    words,
 )
 from rekindle.mrql_language import terms as t
 from rekindle.mrql_language.monoids import AND, OR, Monoid
@@ -93,6 +97,16 @@ class Compiler(Expressions):
 
     def compile(self, term: t.Term) -> Compiled:
         """The query of a closed term."""
+        try:
+            return self._compiled(term)
+        except Correlated:
+            raise UnsupportedError(
+                "a part of the query reads a row that no join brings to where it stands",
+                hint="write it as a select of its own over the rows that it reads, or evaluate the "
+                "query by db.mrql",
+            ) from None
+
+    def _compiled(self, term: t.Term) -> Compiled:
         number_anew()
         self._parts: list[tuple[str, Relation]] = []
         self.paths: list[str] = []
@@ -114,8 +128,9 @@ class Compiler(Expressions):
         needed: list[Loop] = []
         for each in reversed(self.loops):
             loop = each.written(self._with_parts)
-            texts = (query, *(text for other in needed for text in (other.first, other.step)))
-            if any(quoted(loop.result) in text for text in texts):
+            texts = (query, *(text for other in needed for text in other.texts))
+            ends = [quoted(relation.result) for relation in loop.relations]
+            if any(end in text for end in ends for text in texts):
                 needed.insert(0, loop)
         return tuple(needed)
 
@@ -189,8 +204,10 @@ class Compiler(Expressions):
                 return [self._table(term, scope)]
             case t.Var():
                 return self._variable_rows(term, scope)
-            case t.Project(t.Repeat(form="tuple") as together, index):
-                return [self._from(repeated_all(self, together, scope)[index], scope)]
+            case t.Project() | t.Field() if (spread := self.spread(term, scope)) is not None:
+                return self.rows(spread, scope)
+            case t.Project() if self.is_collection(term, scope):
+                return self._component_rows(term, scope)
             case t.GroupBy() | t.CoGroup() | t.OrderBy() | t.Repeat():
                 try:
                     return self._derived(term, scope)
@@ -198,6 +215,27 @@ class Compiler(Expressions):
                     return [self._elements(self.array(term, scope), scope)]
             case _:
                 return [self._elements(self.array_value(term, scope), scope)]
+
+    def _component_rows(self, term: t.Project, scope: Scope) -> list[tuple[Scope, Bound]]:
+        """The rows of a collection that is a component of a tuple."""
+        operand, index = term.operand, term.index
+        found = self.collections_of(operand, scope)
+        if found is not None:
+            return [self._from(found[index], scope)]
+        match operand:
+            case t.Tuple():
+                return self.rows(operand.items[index], scope)
+            case t.Let():
+                inner = self.let(operand, scope)
+                return self.rows(component_of(operand.function.body, index), inner)
+            case _:
+                assert isinstance(operand, t.Invoke)
+                body, inner, _ = self.entered(operand, scope)
+                self._calls.append(operand.function)
+                try:
+                    return self.rows(component_of(body, index), inner)
+                finally:
+                    self._calls.pop()
 
     def _matched_rows(self, term: t.Match, scope: Scope) -> list[tuple[Scope, Bound]]:
         """The rows of the body where the pattern matches, of what is otherwise where not."""
@@ -270,7 +308,7 @@ class Compiler(Expressions):
         if (found := self._exists(condition, scope, holds)) is not None:
             scope.block.where.append(Condition(found))
             return
-        test = packed(self.value(condition, scope))
+        test = truth(packed(self.value(condition, scope)), "a condition")
         if not holds:
             test = Sql(f"(NOT coalesce({test.text}, false))", BOOLEAN, test.reads)
         scope.block.where.append(Condition(test))
@@ -291,7 +329,7 @@ class Compiler(Expressions):
         if len(found) != 1:
             return None
         ((inner, head),) = found
-        test = packed(self._as_value(head, inner))
+        test = truth(packed(self._as_value(head, inner)), "a condition")
         block = inner.block
         if not wanted:
             test = Sql(f"(NOT {test.text})", BOOLEAN, test.reads)
@@ -306,9 +344,8 @@ class Compiler(Expressions):
         negated = "" if holds == wanted else "NOT "
         return Sql(f"{negated}EXISTS ({block.select([])})", BOOLEAN, foreign)
 
-    def together(self, term: t.Repeat, scope: Scope) -> Value:
-        found = repeated_all(self, term, scope)
-        return Tup(tuple(self.bound(each, scope) for each in found))
+    def repeated(self, term: t.Repeat, scope: Scope) -> list[Relation]:
+        return repeated_all(self, term, scope)
 
     # ---- groups ----------------------------------------------------------------------------
 
@@ -359,13 +396,21 @@ class Compiler(Expressions):
         return scope, Pair(grouping.key, Pair(groups[0], groups[1]))
 
     def _ordered(self, term: t.OrderBy, scope: Scope) -> tuple[Scope, Bound]:
-        found = self.closed(term.operand, scope)
         if term.limit is None:
-            inner, row = self._from(found, scope)
+            inner, row = self._from(self.closed(term.operand, scope), scope)
             return inner, component(row, 1)
+        inner, row = self._from(self._first_rows(term, scope), scope)
+        return inner, component(row, 1)
+
+    def _first_rows(self, term: t.OrderBy, scope: Scope) -> Relation:
+        """The keys and rows of an order that has a limit."""
+        assert term.limit is not None
+        found = self.closed(term.operand, scope)
         limit = packed(self.value(term.limit, Scope(scope.environment)))
         if limit.reads:
             raise Correlated
+        if limit.type not in WHOLE:
+            raise UnsupportedError(f"a limit is a whole number, and not {words(limit.type)}")
         keys = ", ".join(_sorted_by(component(found.row, 0)))
         order = f" ORDER BY {keys}" if keys else ""
 
@@ -373,8 +418,21 @@ class Compiler(Expressions):
             return f"SELECT * FROM ({found.text()}){order} LIMIT {limit.text}"
 
         self.paths.append("order by with limit: the first rows are kept")
-        inner, row = self._from(Relation(text, found.row), scope)
-        return inner, component(row, 1)
+        return Relation(text, found.row)
+
+    def first_of(self, term: t.OrderBy, scope: Scope) -> Value | None:
+        before = list(self.paths)
+        try:
+            found = self._first_rows(t.OrderBy(term.operand, t.Constant(1)), scope)
+        except Correlated:
+            self.paths[:] = before
+            return None
+        name = alias()
+        # Of one row the greatest is that row; of none it is NULL.
+        shown = ", ".join(f"max({each.text}) AS {each.text}" for each in leaves(found.row))
+        text = f"(SELECT {shown} FROM ({{}})) AS {name}"
+        scope.block.add(Item(name, "CROSS JOIN", lambda: text.format(found.text())))
+        return component(found.over(name), 1)
 
     def of_group(self, monoid: Monoid | None, term: t.Term, scope: Scope) -> Value | None:
         name = term

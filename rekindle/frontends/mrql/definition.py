@@ -31,7 +31,7 @@ class MrqlDefinition(Definition):
 
     @property
     def queries(self) -> tuple[str, ...]:
-        return (self.query, *(text for each in self.loops for text in (each.first, each.step)))
+        return (self.query, *(text for each in self.loops for text in each.texts))
 
     @property
     def is_recursive(self) -> bool:

@@ -7,16 +7,16 @@ over one, is a nested query: `compile.py` finds the join that brings it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from rekindle.errors import UnsupportedError
+from rekindle.errors import RekindleError, UnsupportedError
 from rekindle.frontends.mrql import arrays
 from rekindle.frontends.mrql.aggregates import AVERAGE, fold_of_user, folded
 from rekindle.frontends.mrql.blocks import Correlated, Group, Relation
+from rekindle.frontends.mrql.demands import truth
+from rekindle.frontends.mrql.forms import COLLECTIONS, Forms, component_of
 from rekindle.frontends.mrql.matching import conjunction, constant, matched, same
 from rekindle.frontends.mrql.scalars import called
-from rekindle.frontends.mrql.scope import Known, Later, Pair, Row, Scope
+from rekindle.frontends.mrql.scope import Later, Pair, Row, Scope
 from rekindle.frontends.mrql.values import (
     BOOLEAN,
     DOUBLE,
@@ -46,28 +46,11 @@ from rekindle.frontends.mrql.values import (
 from rekindle.mrql_language import terms as t
 from rekindle.mrql_language.interpreter import Function
 from rekindle.mrql_language.monoids import Basic, Monoid, User
-from rekindle.mrql_language.values import Bag, List
-
-COLLECTIONS = (
-    t.Source,
-    t.Braces,
-    t.Enumerate,
-    t.Union,
-    t.CMap,
-    t.GroupBy,
-    t.CoGroup,
-    t.OrderBy,
-    t.Repeat,
-)
-_LISTS = ("slice", "range_list", "range_bag")
+from rekindle.mrql_language.syntax import placed
 
 
-class Expressions(ABC):
+class Expressions(Forms, ABC):
     """Compiles terms in the place of values."""
-
-    def __init__(self, known: Known) -> None:
-        self.known = known
-        self._calls: list[str] = []
 
     @abstractmethod
     def nested(self, monoid: Monoid | None, term: t.Term, scope: Scope) -> Value:
@@ -78,8 +61,12 @@ class Expressions(ABC):
         """What is made of the rows of a group, merged or collected; None if it reads others."""
 
     @abstractmethod
-    def together(self, term: t.Repeat, scope: Scope) -> Value:
-        """What a repeat over a tuple gives, as a tuple."""
+    def repeated(self, term: t.Repeat, scope: Scope) -> list[Relation]:
+        """What a repeat over a tuple gives, of each of its collections."""
+
+    @abstractmethod
+    def first_of(self, term: t.OrderBy, scope: Scope) -> Value | None:
+        """The first row of an order, NULL if it has none; None if it reads what is around it."""
 
     def value(self, term: t.Term, scope: Scope) -> Value:
         """The value of a term in a row of the scope's block."""
@@ -98,19 +85,25 @@ class Expressions(ABC):
                 return Tup(tuple(map(go, term.items)))
             case t.MakeRecord():
                 return Rec(tuple(zip(term.labels, map(go, term.items), strict=True)))
+            case t.Project() | t.Field() if (rows := self.spread(term, scope)) is not None:
+                return go(rows)
             case t.Project():
                 found = go(term.operand)
                 if isinstance(found, Sql) and isinstance(found.type, Many):
                     return arrays.transform(found, lambda x: component(x, term.index))
                 return component(found, term.index)
             case t.Field():
-                return _field(go(term.operand), term.name)
+                of = go(term.operand)
+                try:
+                    return _field(of, term.name)
+                except RekindleError as error:
+                    raise placed(error, term.place) from None
             case t.Call():
                 return self._call(term, scope)
             case t.Invoke():
                 return self._invoke(term, scope)
             case t.If():
-                test = packed(go(term.condition))
+                test = truth(packed(go(term.condition)), "the condition of 'if'")
                 return _chosen(test, *unified([go(term.then), go(term.otherwise)]))
             case t.Let():
                 return self.value(term.function.body, self.let(term, scope))
@@ -119,7 +112,7 @@ class Expressions(ABC):
             case t.Match():
                 return self._match(term, scope)
             case t.Repeat(form="tuple"):
-                return self.together(term, scope)
+                return Tup(tuple(self.bound(each, scope) for each in self.repeated(term, scope)))
             case _ if isinstance(term, COLLECTIONS):
                 return self.collection(term, scope)
             case _:
@@ -129,71 +122,47 @@ class Expressions(ABC):
 
     def let(self, term: t.Let, scope: Scope) -> Scope:
         """The scope with what a `let` names."""
-        shape = term.function.shape
-        if isinstance(shape, str) and self.is_collection(term.value, scope):
-            return scope.bind(shape, Later(term.value, scope.environment, tuple(self._calls)))
-        return scope.bind(shape, self.value(term.value, scope))
+        return self._named(term.function.shape, term.value, scope)
 
-    @contextmanager
-    def where_written(self, later: Later) -> Iterator[None]:
-        """Until the end the functions that are being called are those around what has a name."""
-        before, self._calls = self._calls, list(later.calls)
-        try:
-            yield
-        finally:
-            self._calls = before
+    def _named(self, shape: t.Shape, value: t.Term, scope: Scope) -> Scope:
+        """The scope with a shape bound to a value, of which a collection waits for its use."""
+        if isinstance(shape, str):
+            if not self.is_collection(value, scope):
+                return scope.bind(shape, self.value(value, scope))
+            return scope.bind(shape, Later(value, scope.environment, tuple(self._calls)))
+        parts = [component_of(value, i) for i in range(len(shape))]
+        if not any(self.is_collection(each, scope) for each in parts):
+            return scope.bind(shape, self.value(value, scope))
+        found = self.collections_of(value, scope)
+        given = value.items if isinstance(value, t.Tuple) else found
+        if given is not None and len(given) != len(shape):
+            raise UnsupportedError(
+                f"a pattern of {len(shape)} components does not fit a tuple of {len(given)}"
+            )
+        if found is not None:
+            for name, each in zip(shape, found, strict=True):
+                scope = scope.bind(name, each)
+            return scope
+        for inner, part in zip(shape, parts, strict=True):
+            scope = self._named(inner, part, scope)
+        return scope
 
-    def is_collection(self, term: t.Term, scope: Scope) -> bool:
-        """Is it a bag or a list, as far as its form shows?"""
+    def collections_of(self, term: t.Term, scope: Scope) -> list[Relation] | None:
+        """The collections of a repeat over a tuple, each step of which is there once for all."""
         match term:
-            case t.Var():
-                bound = scope.environment.get(term.name)
-                if isinstance(bound, Later):
-                    return True
-                known = isinstance(bound, Sql) and isinstance(bound.type, Many)
-                return known or isinstance(bound, Group | Relation)
-            case t.If():
-                return self.is_collection(term.then, scope)
-            case t.Match():
-                return self.is_collection(term.body, scope)
-            case t.Let():
-                return self.is_collection(term.function.body, scope)
-            case t.Call():
-                return term.function in _LISTS
-            case t.Invoke():
-                return self.is_collection(self.known.functions[term.function].body, scope)
-            case t.Constant():
-                return isinstance(term.value, Bag | List)
-            case t.Stored():
-                return isinstance(self.known.stored[term.name], Bag | List)
-            case t.Project(t.Repeat(form="tuple")):
-                return True
-            case t.Repeat():
-                return term.form != "tuple"
-            case t.Reduce():
-                return str(term.monoid) in ("⊎", "++")
+            case t.Repeat(form="tuple"):
+                return self.repeated(term, scope)
+            case t.Let() if self.ends_in_repeat(term):
+                return self.collections_of(term.function.body, self.let(term, scope))
+            case t.Invoke() if self.ends_in_repeat(term):
+                body, inner, _ = self.entered(term, scope)
+                self._calls.append(term.function)
+                try:
+                    return self.collections_of(body, inner)
+                finally:
+                    self._calls.pop()
             case _:
-                return isinstance(term, COLLECTIONS)
-
-    def reads_tables(self, term: t.Term, scope: Scope) -> bool:
-        """Are there rows of tables in it?"""
-        match term:
-            case t.Source() | t.Read():
-                return True
-            case t.Var():
-                bound = scope.environment.get(term.name)
-                if isinstance(bound, Later):
-                    with self.where_written(bound):
-                        return self.reads_tables(bound.term, Scope(bound.environment))
-                return isinstance(bound, Relation)
-            case t.Invoke() if term.function in self._calls:
-                return False
-            case t.Invoke():
-                body = self.known.functions[term.function].body
-                parts = (*term.arguments, body)
-                return any(self.reads_tables(part, scope) for part in parts)
-            case _:
-                return any(self.reads_tables(part, scope) for part in t.children(term))
+                return None
 
     def _variable(self, term: t.Var, scope: Scope) -> Value:
         bound = scope.environment[term.name]
@@ -217,13 +186,26 @@ class Expressions(ABC):
     def _call(self, term: t.Call, scope: Scope) -> Value:
         if term.function in ("and", "or"):
             left, right = (packed(self.value(each, scope)) for each in term.arguments)
+            for side in (left, right):
+                truth(side, f"a side of '{term.function}'")
             text = f"({left.text} {term.function.upper()} {right.text})"
             return Sql(text, BOOLEAN, left.reads | right.reads)
         averaged = _averaged(term)
         if averaged is not None:
             return self.value(t.Reduce(AVERAGE, averaged), scope)
+        match term:
+            case t.Call("index", (t.OrderBy(_, None) as listed, t.Constant(0))):
+                if self.reads_tables(listed, scope) and (first := self.first_of(listed, scope)):
+                    return first
         given = [self.value(each, scope) for each in term.arguments]
-        match term.function, given:
+        try:
+            return self._applied(term.function, given)
+        except RekindleError as error:
+            raise placed(error, term.place) from None
+
+    def _applied(self, function: str, given: list[Value]) -> Value:
+        """What a function is of values."""
+        match function, given:
             case "inv", [only]:
                 return Inverse(only)
             case ("=" | "<>") as sign, [a, b]:
@@ -293,7 +275,7 @@ class Expressions(ABC):
         if (found := self.of_group(None, term, scope)) is not None:
             return packed(found)
         # The rows of a table have no order: a list is made of those that have been collected.
-        if not isinstance(term, t.OrderBy) and self.reads_tables(term, scope):
+        if not isinstance(term, t.OrderBy | t.Enumerate) and self.reads_tables(term, scope):
             block = scope.block.copy()
             try:
                 return packed(self.nested(None, term, scope))
@@ -352,7 +334,9 @@ class Expressions(ABC):
         for condition in conditions:
             operand = arrays.filtered(
                 operand,
-                lambda x, c=condition: packed(self.value(c, inside(x))),  # type: ignore[misc]
+                lambda x, c=condition: truth(  # type: ignore[misc]
+                    packed(self.value(c, inside(x))), "a condition"
+                ),
             )
         if isinstance(body, t.Braces) and len(body.items) == 1:
             head = body.items[0]

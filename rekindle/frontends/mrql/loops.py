@@ -3,6 +3,9 @@
 Each is two texts of SQL, of which the second reads the relation that is iterated by a name that
 nobody else has. Its last column says whether another step follows. What the relation is at the end
 has a name too, by which later loops and the query of the view read it.
+
+Of relations that are iterated together each has its two texts, and the steps read all of them by
+their names, as they were before the step. No column is told then: they end by their limit.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from rekindle.calculus.terms import Bound, Source, Term, replaced
+from rekindle.calculus.terms import Bound, Fix, Source, Term, replaced
 from rekindle.calculus.while_loops import GOING_ON, while_any
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.catalog import Catalog, ContentsOf
@@ -29,6 +32,20 @@ from rekindle.shapes import list_of, one_of, row_of, text, whole
 
 
 @dataclass(frozen=True, slots=True)
+class Turning:
+    """A relation that is `first` and becomes `step`, in which it is called `name`."""
+
+    name: str
+    first: str
+    step: str
+
+    @property
+    def result(self) -> str:
+        """What the relation is called at the end."""
+        return f"{self.name}·result"
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """A relation that is `first` and becomes `step` of itself until nothing changes or goes on."""
 
@@ -37,22 +54,47 @@ class Loop:
     step: str
     limit: int
     bound: Bound
+    others: tuple[Turning, ...] = ()
+    """The relations that are iterated together with it."""
 
     @property
-    def result(self) -> str:
-        """What the relation is called at the end."""
-        return f"{self.name}·result"
+    def relations(self) -> tuple[Turning, ...]:
+        """All relations that are iterated."""
+        return (Turning(self.name, self.first, self.step), *self.others)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All its texts of SQL."""
+        return tuple(text for each in self.relations for text in (each.first, each.step))
+
+    @property
+    def tells(self) -> bool:
+        """Does its step say whether another follows?"""
+        return not self.others
 
     def to_json(self) -> list[Any]:
-        return [self.name, self.first, self.step, self.limit, self.bound.value]
+        found: list[Any] = [self.name, self.first, self.step, self.limit, self.bound.value]
+        if self.others:
+            found.append([[each.name, each.first, each.step] for each in self.others])
+        return found
 
     @classmethod
     def from_json(cls, data: Sequence[Any]) -> Self:
-        name, first, step, limit, bound = data
-        return cls(name, first, step, limit, Bound(bound))
+        name, first, step, limit, bound, *others = data
+        beside = tuple(Turning(*each) for each in (others[0] if others else ()))
+        return cls(name, first, step, limit, Bound(bound), beside)
 
 
-LOOPS = list_of(row_of(text, text, text, whole(1), one_of(*(bound.value for bound in Bound))))
+LOOPS = list_of(
+    row_of(
+        text,
+        text,
+        text,
+        whole(1),
+        one_of(*(bound.value for bound in Bound)),
+        later=list_of(row_of(text, text, text)),
+    )
+)
 """The shape of stored loops."""
 
 
@@ -69,22 +111,30 @@ def define_with_loops(
             )
 
         for loop in loops:
-            first = catalog.resolve(loop.first)
-            assume(loop.name, first.schema)
-            step = catalog.resolve(loop.step)
-            _check_types(first.schema, step.schema)
-            terms[loop.result] = while_any(
-                (loop.name,),
-                (with_terms(catalog.translate(step, [loop.name])),),
-                (with_terms(catalog.translate(first)),),
-                (0,),
-                f"{loop.name}{GOING_ON}",
-                loop.limit,
-                loop.bound,
-            )
-            assume(loop.result, first.schema)
+            firsts = [catalog.resolve(each.first) for each in loop.relations]
+            names = tuple(each.name for each in loop.relations)
+            for name_, first in zip(names, firsts, strict=True):
+                assume(name_, first.schema)
+            steps = [catalog.resolve(each.step) for each in loop.relations]
+            for first, step in zip(firsts, steps, strict=True):
+                _check_types(first.schema, step.schema, loop)
+            seeds = tuple(with_terms(catalog.translate(first)) for first in firsts)
+            bodies = tuple(with_terms(catalog.translate(step, names)) for step in steps)
+            whole = _recursion(loop, names, bodies, seeds)
+            for i, each in enumerate(loop.relations):
+                terms[each.result] = replace(whole, output=i)
+                assume(each.result, firsts[i].schema)
         found = define_query(name, definition, query, catalog)
         return replace(found, term=with_terms(found.term))
+
+
+def _recursion(
+    loop: Loop, names: tuple[str, ...], bodies: tuple[Term, ...], seeds: tuple[Term, ...]
+) -> Fix:
+    if not loop.tells:
+        return Fix(names, bodies, seeds, limit=loop.limit, bound=loop.bound)
+    going_on = f"{loop.name}{GOING_ON}"
+    return while_any(names, bodies, seeds, (0,), going_on, loop.limit, loop.bound)
 
 
 def recompute_with_loops(
@@ -102,28 +152,44 @@ def recompute_with_loops(
     with ExitStack() as stack:
         assume = stack.enter_context(catalog.assuming())
         for loop in loops:
-            first = rows(loop.first, found)
-            schema = first.schema
-            assume(loop.name, schema)
+            firsts = {each.name: rows(each.first, found) for each in loop.relations}
+            schemas = {name: first.schema for name, first in firsts.items()}
+            for name, schema in schemas.items():
+                assume(name, schema)
 
-            def step(values: Rows, loop: Loop = loop, schema: T.StructType = schema) -> After:
-                now = spark.createDataFrame(values[loop.name], schema)
-                after = rows(loop.step, {**found, loop.name: now}).toArrow()
-                told = after.column(after.num_columns - 1)
-                kept = after.select(range(after.num_columns - 1))
+            def step(
+                values: Rows, loop: Loop = loop, schemas: Mapping[str, T.StructType] = schemas
+            ) -> After:
+                now = {n: spark.createDataFrame(values[n], schemas[n]) for n in schemas}
+                after = {
+                    each.name: rows(each.step, {**found, **now}).toArrow()
+                    for each in loop.relations
+                }
+                if not loop.tells:
+                    return After(after)
+                only = after[loop.name]
+                told = only.column(only.num_columns - 1)
+                kept = only.select(range(only.num_columns - 1))
                 return After({loop.name: kept}, bool(pc.any(told).as_py()))
 
-            end = fixed_point({loop.name: first.toArrow()}, loop.limit, step, loop.bound)
-            # Where the end is mentioned so is, by its words, the name that was iterated.
-            found[loop.result] = found[loop.name] = spark.createDataFrame(end[loop.name], schema)
-            assume(loop.result, schema)
+            begin = {name: first.toArrow() for name, first in firsts.items()}
+            end = fixed_point(begin, loop.limit, step, loop.bound)
+            # Where an end is mentioned so is, by its words, the name that was iterated.
+            for each in loop.relations:
+                schema = schemas[each.name]
+                found[each.result] = found[each.name] = spark.createDataFrame(
+                    end[each.name], schema
+                )
+                assume(each.result, schema)
         frame = recompute_query(query, catalog, lambda n: found[n] if n in found else contents(n))
         return without_ties(catalog.catalyst, frame) or frame
 
 
-def _check_types(first: T.StructType, step: T.StructType) -> None:
+def _check_types(first: T.StructType, step: T.StructType, loop: Loop) -> None:
     before = [field.dataType for field in first.fields]
-    after = [field.dataType for field in step.fields[:-1]]
+    after = [field.dataType for field in step.fields]
+    if loop.tells:
+        after.pop()
     if before != after:
         raise UnsupportedError(
             "the step of a repeat gives other types than it begins with",

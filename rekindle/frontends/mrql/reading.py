@@ -45,7 +45,7 @@ def name_tables(session: Session, catalog: Catalog) -> None:
     """Let the tables and views, and the functions of Spark, be names in a session."""
     known = session.definitions
     known.tables = dict.fromkeys(catalog.shown, "stream")
-    known.is_outside = lambda name: catalog.has_function(name) and not catalog.is_aggregate(name)
+    known.is_outside = catalog.is_scalar
 
 
 def read_query(

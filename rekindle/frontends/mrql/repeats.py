@@ -4,6 +4,8 @@ A step that gives pairs (value, flag) is followed by another while some flag hol
 while its collection grows. Where that depends on the rows, a step is guarded by the flags of the
 one before: its rows where one of them holds, else the rows that there were.
 
+Collections that are repeated together, as a tuple, have as many steps as the limit says.
+
 Without a limit, or with a large one, it is a recursion of the view (`loops.py`), of which each step
 says by a column whether another follows. While it grows, the first step is taken before the
 recursion: it is compared with no rows, and all others with the one before.
@@ -11,7 +13,7 @@ recursion: it is compared with no rows, and all others with the one before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
@@ -20,7 +22,8 @@ from rekindle.calculus.terms import Bound
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.iteration import LIMIT
 from rekindle.frontends.mrql.blocks import Block, Branch, Condition, Item, Relation, alias, relation
-from rekindle.frontends.mrql.loops import Loop
+from rekindle.frontends.mrql.forms import component_of
+from rekindle.frontends.mrql.loops import Loop, Turning
 from rekindle.frontends.mrql.scope import Scope
 from rekindle.frontends.mrql.values import (
     BOOLEAN,
@@ -83,30 +86,79 @@ def repeated_all(compiler: Compiler, term: t.Repeat, scope: Scope) -> list[Relat
     """What the last step gives of each of the collections that are repeated together."""
     steps = _limit(compiler, term)
     assert steps is not None, "a repeat over a tuple has a limit"
-    _check_steps(steps)
     shape = term.step.shape
-    start, body = term.start, term.step.body
-    if not isinstance(start, t.Tuple) or not isinstance(body, t.Tuple):
-        raise UnsupportedError("a repeat over a tuple has to begin with one, and give one")
     names = [each for each in shape if isinstance(each, str)]
-    if len(names) != len(shape) or not len(names) == len(start.items) == len(body.items):
+    if len(names) != len(shape):
         raise UnsupportedError("a repeat over a tuple has to be over collections")
+
+    def each_of(of: t.Term, inner: Scope) -> list[list[Branch]]:
+        parts = [component_of(of, i) for i in range(len(names))]
+        fits = (
+            len(of.items) == len(names)
+            if isinstance(of, t.Tuple)
+            else all(compiler.is_collection(each, inner) for each in parts)
+        )
+        if not fits:
+            raise UnsupportedError(
+                "a repeat over a tuple has to begin with one of collections, and give one",
+                detail=f"there are {len(names)}: {', '.join(map(_said, names))}",
+            )
+        return [compiler.branches(part, inner.fresh()) for part in parts]
+
+    if steps > STEPS and compiler.view is not None:
+        return looped_together(compiler, names, term, scope, steps, each_of)
+    _check_steps(steps)
     compiler.paths.append("repeat: its steps one after the other")
-    current = [compiler.part(compiler.branches(each, scope.fresh())) for each in start.items]
+    current = [compiler.part(each) for each in each_of(term.start, scope)]
     for _ in range(steps):
         inner = scope.fresh().having(**dict(zip(names, current, strict=True)))
-        current = [compiler.part(compiler.branches(each, inner.fresh())) for each in body.items]
+        current = [compiler.part(each) for each in each_of(term.step.body, inner)]
     return current
+
+
+def _said(name: str) -> str:
+    """A variable as the text has it."""
+    return name.partition(".")[0]
+
+
+def looped_together(
+    compiler: Compiler,
+    names: Sequence[str],
+    term: t.Repeat,
+    scope: Scope,
+    limit: int,
+    each_of: Callable[[t.Term, Scope], list[list[Branch]]],
+) -> list[Relation]:
+    """What the end of a recursion of several collections gives, of each."""
+    _check_may_loop(compiler)
+    called = f"·{compiler.view}·{len(compiler.loops) + 1}"
+    titles = [called, *(f"{called}·{i}" for i in range(2, len(names) + 1))]
+    compiler.paths.append("repeat: a recursion, exact: a change goes through its iterations")
+    compiler.is_looping = True
+    try:
+        starts = [relation(each) for each in each_of(term.start, scope)]
+        # A type that one collection gets may be that of another a step later.
+        for _ in range(3 * len(names)):
+            current = [_named_relation(*each) for each in zip(titles, starts, strict=True)]
+            inner = scope.fresh().having(**dict(zip(names, current, strict=True)))
+            found = [relation(each) for each in each_of(term.step.body, inner)]
+            rows = [unified([a.row, b.row]) for a, b in zip(starts, found, strict=True)]
+            if all(_types(x) == _types(a.row) for (x, _), a in zip(rows, starts, strict=True)):
+                break
+            starts = [_over(a, x) for a, (x, _) in zip(starts, rows, strict=True)]
+        else:
+            raise _other_types()
+    finally:
+        compiler.is_looping = False
+    parts = zip(titles, starts, current, found, (after for _, after in rows), strict=True)
+    iterated = tuple(Iterated(*each) for each in parts)
+    compiler.loops.append(Unwritten(iterated, None, limit, Bound.RESULT))
+    return [_result(each) for each in iterated]
 
 
 def looped(compiler: Compiler, term: t.Repeat, scope: Scope, limit: int | None) -> Relation:
     """What the end of a recursion gives."""
-    if compiler.view is None or compiler.is_looping:
-        raise UnsupportedError(
-            "a repeat without a small limit is a recursion of a view, and of nothing else",
-            detail=f"not of the step of another, and not of a query; small is at most {STEPS}",
-            hint="create a view by it: db.create_view(name, rekindle.mrql(...))",
-        )
+    _check_may_loop(compiler)
     assert isinstance(term.step.shape, str)
     name = f"·{compiler.view}·{len(compiler.loops) + 1}"
     compiler.paths.append("repeat: a recursion, exact: a change goes through its iterations")
@@ -120,7 +172,7 @@ def looped(compiler: Compiler, term: t.Repeat, scope: Scope, limit: int | None) 
             # The first step is compared with nothing.
             start = _step(compiler, term, compiler.part([_rows_of(start)]), scope)
         for _ in range(3):
-            current = Relation(lambda: f"SELECT * FROM {quoted(name)}", _named(start.row))
+            current = _named_relation(name, start)
             found = _step(compiler, term, current, scope)
             value = found.row if grows else component(found.row, 0)
             first, after = unified([start.row, value])
@@ -128,22 +180,47 @@ def looped(compiler: Compiler, term: t.Repeat, scope: Scope, limit: int | None) 
                 break
             start = _over(start, first)
         else:
-            raise UnsupportedError(
-                "the step of a repeat gives other types than it begins with",
-                hint="write: e as long, e as double",
-            )
+            raise _other_types()
     finally:
         compiler.is_looping = False
     flag = None if grows else packed(component(found.row, 1))
     bound = Bound.ERROR if limit is None else Bound.RESULT
     steps = LIMIT if limit is None else limit - grows
-    compiler.loops.append(Unwritten(name, start, current, found, after, flag, steps, bound))
-    return Relation(lambda: f"SELECT * FROM {quoted(f'{name}·result')}", current.row)
+    only = Iterated(name, start, current, found, after)
+    compiler.loops.append(Unwritten((only,), flag, steps, bound))
+    return _result(only)
+
+
+def _check_may_loop(compiler: Compiler) -> None:
+    if compiler.view is None or compiler.is_looping:
+        raise UnsupportedError(
+            "a repeat without a small limit is a recursion of a view, and of nothing else",
+            detail=f"not of the step of another, and not of a query; small is at most {STEPS}",
+            hint="create a view by it: db.create_view(name, rekindle.mrql(...))",
+        )
+
+
+def _other_types() -> UnsupportedError:
+    return UnsupportedError(
+        "the step of a repeat gives other types than it begins with",
+        hint="write: e as long, e as double",
+    )
+
+
+def _named_relation(name: str, like: Relation) -> Relation:
+    """The relation that is iterated, by the name that it has in the step."""
+    return Relation(lambda: f"SELECT * FROM {quoted(name)}", _named(like.row))
+
+
+def _result(iterated: Iterated) -> Relation:
+    """The relation at the end."""
+    text = f"SELECT * FROM {quoted(f'{iterated.name}·result')}"
+    return Relation(lambda: text, iterated.current.row)
 
 
 @dataclass(frozen=True, slots=True)
-class Unwritten:
-    """A loop whose texts are known when all is compiled."""
+class Iterated:
+    """One relation of a loop: what it is at first, as the step reads it, and after the step."""
 
     name: str
     start: Relation
@@ -151,6 +228,13 @@ class Unwritten:
     found: Relation
     after: Value
     """A row of the step as the relation holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """A loop whose texts are known when all is compiled."""
+
+    iterated: tuple[Iterated, ...]
     flag: Sql | None
     """Whether another step follows; None if it does while the relation grows."""
     limit: int
@@ -158,19 +242,29 @@ class Unwritten:
 
     def written(self, whole: Callable[[str], str]) -> Loop:
         """The loop; `whole` gives a query with the parts that it names."""
-        first = f"SELECT {_columns(self.start.row)} FROM ({self.start.text()})"
-        shown, step = _columns(self.after), self.found.text()
+        only, *others = (
+            Turning(each.name, whole(_first(each)), whole(self._after(each)))
+            for each in self.iterated
+        )
+        return Loop(only.name, only.first, only.step, self.limit, self.bound, tuple(others))
+
+    def _after(self, of: Iterated) -> str:
+        shown, step = _columns(of.after), of.found.text()
+        if len(self.iterated) > 1:
+            return f"SELECT {shown} FROM ({step})"
         if self.flag is not None:
-            after = f"SELECT {shown}, coalesce({self.flag.text}, false) AS going FROM ({step})"
-        else:
-            # Without rows there is no group: where nothing was left the step before was the last.
-            after = (
-                f"SELECT {shown}, now.n > before.n AS going FROM ({step}) "
-                f"CROSS JOIN (SELECT count(*) AS n FROM ({step}) GROUP BY true) AS now "
-                f"CROSS JOIN (SELECT count(*) AS n FROM ({self.current.text()}) GROUP BY true) "
-                "AS before"
-            )
-        return Loop(self.name, whole(first), whole(after), self.limit, self.bound)
+            return f"SELECT {shown}, coalesce({self.flag.text}, false) AS going FROM ({step})"
+        # Without rows there is no group: where nothing was left the step before was the last.
+        return (
+            f"SELECT {shown}, now.n > before.n AS going FROM ({step}) "
+            f"CROSS JOIN (SELECT count(*) AS n FROM ({step}) GROUP BY true) AS now "
+            f"CROSS JOIN (SELECT count(*) AS n FROM ({of.current.text()}) GROUP BY true) "
+            "AS before"
+        )
+
+
+def _first(of: Iterated) -> str:
+    return f"SELECT {_columns(of.start.row)} FROM ({of.start.text()})"
 
 
 def _step(compiler: Compiler, term: t.Repeat, current: Relation, scope: Scope) -> Relation:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rekindle.errors import UnsupportedError
+from rekindle.frontends.mrql.demands import check_arithmetic, check_call, check_order
 from rekindle.frontends.mrql.values import (
     BOOLEAN,
     DOUBLE,
@@ -25,7 +26,6 @@ from rekindle.frontends.mrql.values import (
     Type,
     cast,
     widest,
-    words,
 )
 
 Typing = Callable[[str, Sequence[Type]], Type]
@@ -70,9 +70,11 @@ def called(name: str, arguments: Sequence[Sql], typing: Typing) -> Sql:
         texts = [each.text for each in given]
         return Sql(template.format(*texts), type_, reads)
 
+    check_call(name, arguments)
     if name in _ARITHMETIC:
         return _arithmetic(name, arguments[0], arguments[1], typing)
     if name in _ORDERS:
+        check_order(name, *arguments)
         return made(f"({{0}} {name} {{1}})", BOOLEAN)
     if name == "negate":
         return made("(-{0})", arguments[0].type)
@@ -100,11 +102,12 @@ def called(name: str, arguments: Sequence[Sql], typing: Typing) -> Sql:
     if name == "trace":
         return arguments[0]
     if name == "split":
-        parts = Sql(f"split({arguments[0].text}, {arguments[1].text})", Many(STRING, True), reads)
+        text, pattern, *most = (each.text for each in arguments)
         last = "array_max(transform(a, (t, i) -> if(t <> '', i + 1, 1)))"
-        return Sql(
-            f"transform(array({parts.text}), a -> slice(a, 1, {last}))[0]", parts.type, reads
-        )
+        found = f"transform(array(split({text}, {pattern})), a -> slice(a, 1, {last}))[0]"
+        if most:
+            found = f"if({most[0]} = 0, {found}, split({text}, {pattern}, CAST({most[0]} AS INT)))"
+        return Sql(found, Many(STRING, True), reads)
     if name in _OURS:
         raise UnsupportedError(f"the function '{name}' has no form in Spark SQL")
     holes = ", ".join(f"{{{i}}}" for i in range(len(arguments)))
@@ -133,11 +136,8 @@ def _arithmetic(name: str, left: Sql, right: Sql, typing: Typing) -> Sql:
     reads = left.reads | right.reads
     if name == "+" and left.type == right.type == STRING:
         return Sql(f"concat({left.text}, {right.text})", STRING, reads)
+    check_arithmetic(name, left, right)
     if not _is_number(left.type) or not _is_number(right.type):
-        if isinstance(left.type, Many) or isinstance(right.type, Many):
-            raise UnsupportedError(
-                f"'{name}' is not defined on {words(left.type)} and {words(right.type)}"
-            )
         template = f"({{0}} {'%' if name == 'mod' else name} {{1}})"
         return Sql(
             template.format(left.text, right.text), typing(template, [left.type, right.type]), reads

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from rekindle.errors import UnsupportedError
 from rekindle.frontends.mrql.blocks import Block, Group, Relation
 from rekindle.frontends.mrql.scalars import Typing
-from rekindle.frontends.mrql.values import Value, component
+from rekindle.frontends.mrql.values import TupleType, Value, component, type_of, words
 from rekindle.mrql_language import terms as t
 from rekindle.mrql_language.interpreter import Function
 
@@ -80,6 +80,11 @@ def taken(shape: t.Shape, bound: Bound) -> dict[str, Bound]:
     elif isinstance(bound, Group | Later | Row | Relation):
         raise UnsupportedError("a collection cannot be taken apart as a tuple")
     else:
+        has = type_of(bound)
+        if isinstance(has, TupleType) and len(has.items) != len(shape):
+            raise UnsupportedError(
+                f"a pattern of {len(shape)} components does not fit {words(has)}"
+            )
         parts = tuple(component(bound, i) for i in range(len(shape)))
     found: dict[str, Bound] = {}
     for part, item in zip(shape, parts, strict=True):

@@ -61,7 +61,8 @@ VOID = Scalar("void")
 BOOLEAN, STRING = Scalar("boolean"), Scalar("string")
 SHORT, INT, LONG = Scalar("smallint"), Scalar("int"), Scalar("bigint")
 FLOAT, DOUBLE = Scalar("float"), Scalar("double")
-NUMBERS = (Scalar("tinyint"), SHORT, INT, LONG, FLOAT, DOUBLE)
+WHOLE = (Scalar("tinyint"), SHORT, INT, LONG)
+NUMBERS = (*WHOLE, FLOAT, DOUBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +264,7 @@ def words(type_: Type) -> str:
         case Scalar("void"):
             return "()"
         case Scalar():
-            return f"a {type_.name}"
+            return f"{'an' if type_.name[0] in 'aeiou' else 'a'} {type_.name}"
         case TupleType():
             return f"a tuple of {len(type_.items)}"
         case RecordType():
@@ -289,6 +290,8 @@ def widest(left: Type, right: Type) -> Type:
         case Many(), Many():
             ordered = left.ordered and right.ordered
             return Many(widest(left.element, right.element), ordered)
+        case Scalar(), Scalar() if _decimal(left) and _decimal(right):
+            return _wider_decimal(left, right)
         case Scalar(), Scalar() if _decimal(left) and right in NUMBERS:
             return DOUBLE if right in (FLOAT, DOUBLE) else left
         case Scalar(), Scalar() if _decimal(right) and left in NUMBERS:
@@ -298,6 +301,16 @@ def widest(left: Type, right: Type) -> Type:
 
 def _decimal(type_: Scalar) -> bool:
     return type_.name.startswith("decimal")
+
+
+def _wider_decimal(left: Scalar, right: Scalar) -> Scalar:
+    """The decimal that has the digits of both, before and after the point."""
+    (a, b), (c, d) = (
+        map(int, each.name.removeprefix("decimal(").removesuffix(")").split(","))
+        for each in (left, right)
+    )
+    after = max(b, d)
+    return Scalar(f"decimal({min(max(a - b, c - d) + after, 38)},{after})")
 
 
 def _labels(type_: RecordType) -> tuple[str, ...]:

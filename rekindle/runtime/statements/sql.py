@@ -61,7 +61,7 @@ from rekindle.spark.frames import collect
 if TYPE_CHECKING:
     from rekindle.runtime.database import Database
 
-_OPTIONS = ("policy", "incremental", "representation", "shredding", "emit")
+_OPTIONS = ("policy", "incremental", "representation", "shredding", "emit", "iteration")
 
 
 _COMPREHENSION = re.compile(r"\s*(?:for|let)\s+\w|\s*(?:flatten|negate)\s*\(", re.IGNORECASE)
@@ -234,6 +234,7 @@ class SqlFace:
             comment=create.comment,
             shredding=create.options.get("shredding"),
             emit=create.options.get("emit"),
+            iteration=create.options.get("iteration"),
         )
         return self._epoch()
 

@@ -67,6 +67,8 @@ class StreamDefinition:
     """Where Structured Streaming keeps how far it is; None for a directory of the database."""
     source: Source | None = None
     """None of a stream that was given as a DataFrame."""
+    deletes: Source | None = None
+    """Where the rows come from that leave the table."""
     unknown: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know, as they were found."""
 
@@ -78,17 +80,25 @@ class StreamDefinition:
             said["except_columns"] = list(self.except_columns)
         if self.source is not None:
             said["source"] = self.source.to_json()
+        if self.deletes is not None:
+            said["deletes"] = self.deletes.to_json()
         return {**said, **self.unknown}
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """All that it reads, as far as that is stored."""
+        return tuple(each for each in (self.source, self.deletes) if each is not None)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamDefinition:
         known = {name: data[name] for name in _PLAIN if name in data}
-        others = data.keys() - {*_PLAIN, "except_columns", "source"}
-        source = data.get("source")
+        others = data.keys() - {*_PLAIN, "except_columns", "source", "deletes"}
+        source, deletes = data.get("source"), data.get("deletes")
         return cls(
             **known,
             except_columns=tuple(data.get("except_columns", ())),
             source=None if source is None else Source(**source),
+            deletes=None if deletes is None else Source(**deletes),
             unknown={name: data[name] for name in sorted(others)},
         )
 
@@ -99,6 +109,7 @@ _PLAIN = (
     *("table", "mode", "weight", "operation", "sequence_by", "apply_as_deletes"),
     *("rejects", "interval", "available_now", "checkpoint"),
 )
+_SOURCE = record({"schema": optional(text)}, format=text, options=map_of(text))
 check_stream = open_record(
     {
         **{name: optional(text) for name in ("weight", "operation", "sequence_by")},
@@ -106,7 +117,7 @@ check_stream = open_record(
         "rejects": truth,
         "available_now": truth,
         "except_columns": list_of(text),
-        "source": optional(record({"schema": optional(text)}, format=text, options=map_of(text))),
+        **{name: optional(_SOURCE) for name in ("source", "deletes")},
     },
     table=text,
     # A mode that a later version has is refused when the stream is run.

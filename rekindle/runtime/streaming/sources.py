@@ -23,7 +23,7 @@ from rekindle.frontends.spark_sql.stored_queries import refuse_code
 from rekindle.names import quoted
 from rekindle.redaction import without_secrets
 from rekindle.runtime.connection import Connection
-from rekindle.runtime.streaming.definition import StreamDefinition
+from rekindle.runtime.streaming.definition import Source, StreamDefinition
 from rekindle.runtime.trust import remember_text
 
 PLAIN_FORMATS = ("csv", "json", "orc", "parquet", "rate", "rate-micro-batch", "text", "xml")
@@ -51,16 +51,15 @@ _SECRET = re.compile(r"passw|secret|token|credential|jaas|access\.?key", re.IGNO
 
 def check_source(name: str, definition: StreamDefinition) -> None:
     """Raise unless the source of a new stream can be stored."""
-    source = definition.source
-    assert source is not None
-    if not _NAME.match(source.format):
-        raise DefinitionError(f"'{source.format}' is not the name of a format")
-    for option, value in source.options.items():
-        if any(_SECRET.search(said) or without_secrets(said) != said for said in (option, value)):
-            raise DefinitionError(
-                f"the option '{option}' of stream '{name}' would be stored for all to read",
-                hint="give the source as a DataFrame: db.stream(table, spark.readStream...)",
-            )
+    for source in definition.sources:
+        if not _NAME.match(source.format):
+            raise DefinitionError(f"'{source.format}' is not the name of a format")
+        for option, value in source.options.items():
+            if any(_SECRET.search(x) or without_secrets(x) != x for x in (option, value)):
+                raise DefinitionError(
+                    f"the option '{option}' of stream '{name}' would be stored for all to read",
+                    hint="give the source as a DataFrame: db.stream(table, spark.readStream...)",
+                )
 
 
 def remember_definition(definition: StreamDefinition) -> None:
@@ -68,10 +67,17 @@ def remember_definition(definition: StreamDefinition) -> None:
     remember_text(_text(definition))
 
 
-def frame_of(connection: Connection, definition: StreamDefinition) -> DataFrame:
-    """The streaming DataFrame of a stored definition."""
-    source = definition.source
-    assert source is not None
+def frames_of(
+    connection: Connection, definition: StreamDefinition
+) -> tuple[DataFrame, DataFrame | None]:
+    """The streaming DataFrames of a stored definition: of its rows, and of those that leave."""
+    assert definition.source is not None
+    rows = _frame_of(connection, definition.source)
+    leaving = definition.deletes
+    return rows, None if leaving is None else _frame_of(connection, leaving)
+
+
+def _frame_of(connection: Connection, source: Source) -> DataFrame:
     try:
         reader = connection.spark.readStream.format(source.format).options(**source.options)
         if source.schema is not None:
@@ -91,20 +97,21 @@ def refuse_untrusted(
         "if you trust whoever wrote the directory, open it with rekindle.connect(path, "
         "trust=True); or start the stream by db.stream, with all that it needs"
     )
-    source = None if is_given else definition.source
-    if source is not None and source.format.lower() not in PLAIN_FORMATS:
-        raise UntrustedError(
-            f"stream '{name}' reads '{source.format[:80]}', which could run code",
-            detail=f"read without trust: {', '.join(PLAIN_FORMATS)}",
-            hint=hint,
-        )
-    for option in () if source is None else source.options:
-        if option.lower() not in PLAIN_OPTIONS:
+    for source in () if is_given else definition.sources:
+        if source.format.lower() not in PLAIN_FORMATS:
             raise UntrustedError(
-                f"stream '{name}' has the option '{option[:80]}', which could write or run code",
-                detail="an option that does not only say how rows are read needs trust",
+                f"stream '{name}' reads '{source.format[:80]}', which could run code",
+                detail=f"read without trust: {', '.join(PLAIN_FORMATS)}",
                 hint=hint,
             )
+        for option in source.options:
+            if option.lower() not in PLAIN_OPTIONS:
+                raise UntrustedError(
+                    f"stream '{name}' has the option '{option[:80]}', which could write or run "
+                    "code",
+                    detail="an option that does not only say how rows are read needs trust",
+                    hint=hint,
+                )
     if definition.checkpoint is not None:
         raise UntrustedError(
             f"stream '{name}' would write to '{definition.checkpoint[:200]}'",

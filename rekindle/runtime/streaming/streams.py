@@ -40,7 +40,7 @@ from rekindle.runtime.streaming.rejecting import SCHEMA, rejected_name
 from rekindle.runtime.streaming.sequences import Sequences, sequences_name
 from rekindle.runtime.streaming.sources import (
     check_source,
-    frame_of,
+    frames_of,
     refuse_untrusted,
     remember_definition,
 )
@@ -239,7 +239,8 @@ class Streams:
     def create(self, name: str, definition: StreamDefinition) -> Stream:
         """Start a stream whose source is a format with options."""
         check_source(name, definition)
-        return self.start(name, frame_of(self.connection, definition), definition)
+        rows, deletes = frames_of(self.connection, definition)
+        return self.start(name, rows, definition, deletes=deletes)
 
     # ---- afterwards --------------------------------------------------------------------------
 
@@ -298,8 +299,7 @@ class Streams:
         self, definition: StreamDefinition, frame: Any
     ) -> tuple[DataFrame, DataFrame | None]:
         if frame is None:
-            assert definition.source is not None
-            return frame_of(self.connection, definition), None
+            return frames_of(self.connection, definition)
         pair = frame if isinstance(frame, tuple) and len(frame) == 2 else (frame, None)
         return pair[0], pair[1]
 

@@ -31,6 +31,8 @@ from rekindle.runtime.views.front_ends import front_end_for
 
 Given: TypeAlias = str | DataFrame | Fixpoint | Agca | Comprehension | Mrql
 """What a view may be defined by."""
+EXACT, APPROXIMATE = "exact", "approximate"
+"""Ways to follow an iteration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Wanted:
     shredding: str | None = None
     on_close: bool = False
     """Does it show the windows that are closed alone?"""
+    iteration: str | None = None
 
     @property
     def said(self) -> dict[str, str]:
@@ -54,6 +57,7 @@ class Wanted:
             "incremental": None if self.incremental is Incrementality.PREFERRED else "required",
             "representation": "factorised" if self.factorised else None,
             "shredding": self.shredding,
+            "iteration": self.iteration,
         }
         return {name: word for name, word in given.items() if word is not None}
 
@@ -65,11 +69,22 @@ def wanted(
     comment: str | None,
     shredding: str | None = None,
     emit: str | None = None,
+    iteration: str | None = None,
 ) -> Wanted:
     """How a user asks for a view to be kept, checked as far as it goes without the definition."""
     words = [each.value for each in Incrementality]
     if shredding is not None:
         one_of("value of shredding", shredding, SHREDDINGS)
+    if iteration is not None:
+        iteration = one_of("value of iteration", _lower(iteration), (EXACT, APPROXIMATE))
+    if iteration == APPROXIMATE:
+        raise UnsupportedError(
+            "iteration = 'approximate' is not offered: a view follows an iteration exactly",
+            detail="what the approximate algorithm gives depends on the batches in which the rows "
+            "came, so that it is not the query of the rows that are there",
+            hint="leave it out, or write iteration = 'exact'; db.explain(view) shows how the "
+            "approximate algorithm would follow the step of a query in MRQL",
+        )
     return Wanted(
         Incrementality(one_of("value of incremental", incremental, words)),
         policy,
@@ -77,6 +92,7 @@ def wanted(
         optional_text("a comment", comment),
         shredding,
         emit is not None and one_of("value of emit", _lower(emit), WAYS) == ON_CLOSE,
+        iteration,
     )
 
 
