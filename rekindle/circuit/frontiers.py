@@ -2,7 +2,8 @@
 
 The bounds of frontiers (`operators/bounds.py`) begin where something moves in one direction: at the
 watermark of a table, at the clock. They are led through linear stages by monotone expressions,
-through joins by equal keys and by ranges, through groups by their keys. A sum has the least of the
+through joins by equal keys and by ranges, through groups by their keys. A window function looks
+no further back than its frame reaches. A sum has the least of the
 bounds of its parts.
 
 An integral is looked up by readers that are known. A row may go when no later change makes any of
@@ -25,6 +26,7 @@ from rekindle.circuit.nodes import Node, Stateful
 from rekindle.circuit.operators.bounds import (
     Bound,
     Computed,
+    Earlier,
     Frontier,
     Leaf,
     Least,
@@ -77,6 +79,8 @@ def sources_of(bound: Bound) -> frozenset[str]:
             return frozenset().union(*(sources_of(each) for _, each in bound.inputs))
         case Least():
             return frozenset().union(*map(sources_of, bound.bounds))
+        case Earlier():
+            return sources_of(bound.bound)
 
 
 class Frontiers:
@@ -257,3 +261,6 @@ def _value_of(
             found = [value_of(each, marks, evaluate, known) for each in bound.bounds]
             present = [value for value in found if value is not None]
             return min(present) if len(present) == len(found) else None
+        case Earlier():
+            later = value_of(bound.bound, marks, evaluate, known)
+            return None if later is None else later - bound.micros

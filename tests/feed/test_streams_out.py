@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle
-from rekindle.errors import SubscriptionError
+from rekindle.errors import ClosedError, SubscriptionError
 from rekindle.runtime.database import Database
 from rekindle.runtime.reading.subscriptions import Batch
 from rekindle.traces.reader import TraceReader
@@ -142,9 +142,31 @@ def test_subscribers_are_told_each_epoch_once(shop: Database) -> None:
     assert _summed([b.table for b in told]) == _bag(shop.arrow("spend"))
     with pytest.raises(SubscriptionError, match="failed at epoch"):
         broken.wait(timeout=30)
+    with pytest.raises(ClosedError, match="go to the callback"):
+        everything.next(0)
     everything.close()
     shop.sql("INSERT INTO orders VALUES (6, 'c', 1)")
     assert told[-1].epoch < shop.epoch
+
+
+def test_a_callback_may_close_its_subscription_and_cannot_wait_for_it(shop: Database) -> None:
+    told: list[int] = []
+
+    def close(batch: Batch) -> None:
+        told.append(batch.epoch)
+        closing.close()
+
+    def wait(_: Batch) -> None:
+        waiting.wait()
+
+    closing, waiting = shop.subscribe("orders", close), shop.subscribe("orders", wait)
+    for number in (71, 72):
+        shop.sql(f"INSERT INTO orders VALUES ({number}, 'e', 1)")
+    with pytest.raises(SubscriptionError, match="would wait for itself"):
+        waiting.wait(timeout=30)
+    assert not closing.wait(timeout=30) and closing.is_closed
+    closing.close()
+    assert told == [shop.epoch - 1] and closing.error is None
 
 
 def test_the_data_source_reads_changes(shop: Database, spark: SparkSession) -> None:

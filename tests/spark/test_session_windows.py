@@ -50,3 +50,24 @@ def test_windows_that_touch_are_one_session(db: Database) -> None:
         db.sql(f"INSERT INTO b VALUES (1, TIMESTAMP '2024-01-01 00:00:{second:02}', 1)")
         db.check("v")
     assert db.table("v").count() == 1
+
+
+def test_a_change_looks_at_rows_near_it(db: Database) -> None:
+    """However long the history of a user is; also where all rows are in one group."""
+    db.sql("CREATE TABLE b (u INT, at TIMESTAMP, p INT)")
+    for name in ("by_user", "of_all"):
+        db.create_view(name, VIEWS[name], incremental="required")
+        assert "the rows around a change" in str(db.explain(name))
+    beginning = datetime.datetime(2024, 1, 1)
+    rows = [(i % 2, beginning + datetime.timedelta(seconds=30 * i), i) for i in range(2_000)]
+    with db.transaction() as tx:
+        tx.insert("b", rows)
+    for at in (rows[-1][1], rows[-7][1] + datetime.timedelta(seconds=7)):
+        with db.transaction() as tx:
+            tx.insert("b", [(1, at, 0)])
+        step = db.last_step
+        assert step is not None
+        # The rows from the change on are read, and the windows that reach it, not those before.
+        assert max(node.rows_in + node.rows_out for node in step.nodes.values()) < 50
+        for name in ("by_user", "of_all"):
+            db.check(name)

@@ -44,6 +44,8 @@ WINDOWED = {
                   ON a.v = b.v AND b.ts BETWEEN a.ts - INTERVAL 5 MINUTES AND a.ts
                   GROUP BY window(b.ts, '10 minutes')""",
     "over": "SELECT w.start AS s, n FROM tumbling WHERE n > 1",
+    "lately": """SELECT id, sum(v) OVER (PARTITION BY v ORDER BY ts RANGE BETWEEN
+                 INTERVAL 10 MINUTES PRECEDING AND INTERVAL 5 MINUTES FOLLOWING) AS s FROM e""",
     "union": "SELECT day, count(*) AS n FROM (SELECT to_date(ts) AS day FROM e UNION ALL "
     "SELECT to_date(ts) AS day FROM f) GROUP BY 1",
 }
@@ -68,6 +70,14 @@ class Model:
         self.rows: Counter[Event] = Counter()
         self.newest: dt.datetime | None = None
         self.late = 0
+
+    @classmethod
+    def of(cls, db: Database, table: str) -> Model:
+        """A table as other tests have left it."""
+        model, mark = cls(), db.watermark(table)
+        model.rows, model.late = _contents(db, table), mark.late
+        model.newest = None if mark.time is None else mark.time + mark.lateness
+        return model
 
     def apply(self, coming: list[Event], leaving: list[Event]) -> None:
         mark = None if self.newest is None else self.newest - LATENESS
@@ -158,8 +168,9 @@ def _run(
 
 def test_views_equal_their_queries_over_the_rows_that_were_not_late(events: Database) -> None:
     db = events
-    models = {"e": Model(), "f": Model()}
-    minute = _run(db, models, random.Random(3), 6, 0)
+    models = {name: Model.of(db, name) for name in ("e", "f")}
+    newest = max(model.newest or BEGINNING for model in models.values())
+    minute = _run(db, models, random.Random(3), 6, (newest - BEGINNING).total_seconds() / 60)
     assert all(model.late for model in models.values())
     kept = {name: _kept(db, name) for name in WINDOWED}
     for _ in range(16):  # Time goes on; the state does not grow with it.
@@ -191,6 +202,8 @@ def test_explain_says_what_is_removed_and_what_is_kept(events: Database) -> None
     assert "b.ts falls behind the watermark of e" in joined
     union = str(events.explain("union"))
     assert "day falls behind the watermark of e and the watermark of f" in union
+    lately = str(events.explain("lately"))
+    assert "a row is removed once ts falls 0:15:00 behind the watermark of e" in lately
     totals = str(events.explain("totals"))
     assert "all groups are kept: nothing bounds" in totals
 
@@ -232,26 +245,42 @@ def test_what_never_decreases_has_a_bound(events: Database, key: str) -> None:
     events.drop_view("rising")
 
 
+def _partial(db: Database, *views: str) -> set[str]:
+    """The integrals under some views that have lost rows."""
+    engine = db._engine
+    nodes = (engine.circuit.reachable(engine.state.entry(view).node) for view in views)
+    found = {node.id for each in nodes for node in each}
+    return {key for key in found if key in engine.state.traces and engine.state.traces[key].partial}
+
+
 def test_a_new_view_that_shares_state_has_all_rows(events: Database) -> None:
+    """Whatever was done before: this test brings the rows whose state goes, and sees that it does.
+
+    Each batch has hours to itself, so that groups and sides of joins fall behind; every fourth run
+    of a trace is merged, and by then bounds are new ones.
+    """
     db = events
     shared = "SELECT w.start AS beginning, v, n, s FROM (" + WINDOWED["tumbling"] + ")"
-    newest = db.watermark("e").time or BEGINNING
-    for hour in range(1, 20):  # State is removed a while after it may be.
-        for name in ("e", "f"):
-            rows = [(i, newest + dt.timedelta(hours=hour, minutes=i % 7), i % 3) for i in range(30)]
-            with db.transaction() as tx:
+    newest = max(db.watermark(name).time or BEGINNING for name in ("e", "f"))
+    for hour in range(1, 20):
+        rows = [(i, newest + dt.timedelta(hours=hour, minutes=i % 7), i % 3) for i in range(30)]
+        with db.transaction() as tx:
+            for name in ("e", "f"):
                 tx.insert(name, rows)
-    assert any(trace.partial for trace in db._engine.state.traces.values())
+    assert _partial(db, "tumbling") and _partial(db, "joined")
     db.create_view("later", shared)
-    db.check("later")
     pairs = WINDOWED["joined"].replace("SELECT", "SELECT a.ts AS t,")
+    lost = _partial(db, "joined")
     db.create_view("pairs", pairs)
-    db.check("pairs")
+    assert not _partial(db, "later", "pairs")
+    assert lost - _partial(db, "joined"), "they share some, which are whole again"
+    for name in ("later", "pairs"):
+        db.check(name)
     with db.transaction() as tx:
         tx.insert("e", [(1, db.watermark("e").time, 1)])
     _agree(db)
-    db.check("later")
     for name in ("later", "pairs"):
+        db.check(name)
         db.drop_view(name)
 
 

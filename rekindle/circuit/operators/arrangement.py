@@ -57,6 +57,13 @@ class Keyed(Formed, Indexed):
             return words
         return f"{words}, in the order of {self.mark_words(self.order)}"
 
+    def is_mark(self, position: int) -> bool:
+        """Is a column there for the order of the rows, or to be looked up by?"""
+        if self.schema.names[position].startswith(MARK):
+            return True
+        stages = self.form.branches[0].stages
+        return position == self.order and bool(stages) and isinstance(stages[-1], Project)
+
     def mark_words(self, position: int) -> str:
         """What a mark of the rows was computed from, in the last stage before it."""
         branch = self.form.branches[0]

@@ -54,7 +54,15 @@ class Least:
     bounds: tuple[Bound, ...]
 
 
-Bound: TypeAlias = Seen | Computed | Least
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A bound of a time, so many microseconds before."""
+
+    bound: Bound
+    micros: int
+
+
+Bound: TypeAlias = Seen | Computed | Least | Earlier
 Frontier: TypeAlias = Mapping[Leaf, Bound]
 
 

@@ -29,14 +29,23 @@ from rekindle.calculus.terms import (
     with_stamps,
 )
 from rekindle.circuit.operators.arrangement import Arrangement
-from rekindle.circuit.operators.bounds import Bounds, Frontier, Need, of_columns
+from rekindle.circuit.operators.bounds import (
+    WHOLE,
+    Bound,
+    Bounds,
+    Earlier,
+    Frontier,
+    Leaf,
+    Need,
+    of_columns,
+)
 from rekindle.circuit.operators.indexes import Nulls
 from rekindle.circuit.operators.node import Passing
 from rekindle.circuit.operators.running import Cut, Environment, IntegralRead, Moment, Work
 from rekindle.circuit.operators.sizes import GROUP_ROWS, Cost, Sizes
 from rekindle.circuit.operators.soundness import Soundness
 from rekindle.circuit.operators.words import Link, Role, Words
-from rekindle.circuit.stages import Branch, LinearForm
+from rekindle.circuit.stages import Branch, LinearForm, Project
 from rekindle.kernels.nested_time import groups_at_every_stamp, stamped_group_schema
 from rekindle.kernels.regroup import deciding_rows, group_schema, touched_groups, touched_onwards
 from rekindle.traces.arrays import WEIGHT
@@ -182,10 +191,30 @@ class GroupMap(Passing):
 
     def needs_in(self, bounds: Bounds) -> Sequence[Need]:
         keys = () if self.stamps else self.keys
-        needs = [Need(self.arrangement, of_columns(bounds.of(self.arrangement), keys))]
+        below = of_columns(bounds.of(self.arrangement), keys)
+        needs = [Need(self.arrangement, (*below, *self._out_of_reach(bounds)))]
         if self.kept is not None:
             needs.append(Need(self.kept.id, of_columns(bounds.of(self.kept.id), self.keys)))
         return needs
+
+    def _out_of_reach(self, bounds: Bounds) -> tuple[tuple[Leaf, Bound], ...]:
+        """Below which no row is near a later change, or comes after one, in the order.
+
+        A row without a time is near those without one, all of which stay.
+        """
+        if self.stamps:
+            return ()
+        frontier = bounds.of(self.arrangement)
+        match self.reach:
+            case SlidingFrame(distance=Distance.VALUES):
+                time = _time_of(bounds, self.arrangement, self.reach.column)
+                bound = None if time is None else frontier.get((time, WHOLE))
+                if time is None or bound is None:
+                    return ()
+                return (((time, WHOLE), Earlier(bound, self.reach.furthest)),)
+            case RunningFrame():
+                return of_columns(frontier, [self.reach.column])
+        return ()
 
     # ---- words -----------------------------------------------------------------------------
 
@@ -274,6 +303,25 @@ class GroupMap(Passing):
             if not isinstance(kept, str):
                 raise soundness.refused("the arrangement of its results has no identity")
             vars(self.kept)["id"] = kept
+
+
+def _time_of(bounds: Bounds, arrangement: str, order: int) -> int | None:
+    """The column of an arrangement that is the time which its rows are in the order of."""
+    node = bounds.node(arrangement)
+    assert isinstance(node, Arrangement)
+    found = set[int | None]()
+    for branch in node.form.branches:
+        last = branch.stages[-1] if branch.stages else None
+        if not isinstance(last, Project):
+            return None
+        core = bounds.core_column(last.outputs[order][1])
+        places = (
+            i
+            for i, (_, scalar) in enumerate(last.outputs)
+            if core is not None and isinstance(scalar, Column) and scalar.position == core
+        )
+        found.add(next(places, None))
+    return found.pop() if len(found) == 1 else None
 
 
 _EARLY_NAMES: Mapping[type[Any], str] = {SlidingFrame: "Near", RunningFrame: "Onwards"}

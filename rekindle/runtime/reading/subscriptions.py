@@ -135,10 +135,20 @@ class Subscription:
     def is_closed(self) -> bool:
         return self._closed
 
+    @property
+    def _is_callback(self) -> bool:
+        """Is this asked in the thread of the callback?"""
+        return threading.current_thread() is self._thread
+
     # ---- batches ---------------------------------------------------------------------------
 
     def next(self, timeout: float | None = None) -> Batch | None:
         """The next batch; None when the subscription has ended, or after so many seconds."""
+        if self._thread is not None and not self._is_callback:
+            raise ClosedError(
+                f"the changes of '{self.name}' go to the callback",
+                hint="subscribe without one to iterate over them",
+            )
         timeout = optional_seconds("a timeout", timeout)
         until = None if timeout is None else time.monotonic() + timeout
         while not self._closed:
@@ -164,11 +174,6 @@ class Subscription:
         return self
 
     def __next__(self) -> Batch:
-        if self._thread is not None and threading.current_thread() is not self._thread:
-            raise ClosedError(
-                f"the changes of '{self.name}' go to the callback",
-                hint="subscribe without one to iterate over them",
-            )
         batch = self.next()
         if batch is None:
             raise StopIteration
@@ -229,6 +234,11 @@ class Subscription:
         Gives whether it was, within so many seconds; raises the error that ended the subscription.
         """
         timeout = optional_seconds("a timeout", timeout)
+        if self._is_callback:
+            raise SubscriptionError(
+                f"the callback of a subscription to '{self.name}' would wait for itself",
+                hint="wait for it in another thread",
+            )
         if epoch is not None:
             check_epoch(epoch)
         else:
@@ -258,7 +268,7 @@ class Subscription:
         """End the subscription; a callback that runs comes to its end first."""
         self._end(None)
         self._committed.wait(-1, 0)
-        if self._thread is not None and threading.current_thread() is not self._thread:
+        if self._thread is not None and not self._is_callback:
             self._thread.join()
 
     def __enter__(self) -> Subscription:

@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from rekindle.calculus.terms import Term
 from rekindle.catalyst import monotone
 from rekindle.catalyst.types import struct_of
-from rekindle.circuit.operators.bounds import Bound, Computed, Least, Seen
+from rekindle.circuit.operators.bounds import Bound, Computed, Earlier, Least, Seen
 from rekindle.errors import DefinitionError, UnsupportedError
 from rekindle.incremental.pipeline import derive
 from rekindle.names import quoted, shown
@@ -105,5 +105,5 @@ def _is_end(bound: Bound, tables: set[str]) -> bool:
             piece = bound.piece
             is_end = isinstance(piece, monotone.Piece) and monotone.is_window_end(piece)
             return is_end and len(seen) == len(sources) == 1
-        case Seen():
+        case Seen() | Earlier():
             return False

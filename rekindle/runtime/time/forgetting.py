@@ -11,6 +11,7 @@ first (`engine.py`).
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,8 +22,7 @@ from rekindle.catalyst.jvm import Catalyst
 from rekindle.circuit.circuit import Circuit
 from rekindle.circuit.frontiers import Frontiers, Removal, sources_of, value_of
 from rekindle.circuit.nodes import Arrangement, Group, Node
-from rekindle.circuit.operators.arrangement import MARK
-from rekindle.circuit.operators.bounds import WHOLE, Bound, Leaf, Monotone
+from rekindle.circuit.operators.bounds import WHOLE, Bound, Earlier, Leaf, Monotone
 from rekindle.columns import column_name
 from rekindle.frontends.spark_sql.clock import CLOCK
 from rekindle.names import HIDDEN, shown
@@ -181,7 +181,10 @@ def _words(circuit: Circuit, key: str, removal: Removal, titles: Mapping[str, st
         for (column, field), bound in reader.need.below:
             name = _named(node, column, field)
             by = " and ".join(sorted(titles[each] for each in sources_of(bound)))
-            names.append(f"{name} falls behind {by}")
+            far = ""
+            if isinstance(bound, Earlier) and bound.micros:
+                far = f"{dt.timedelta(microseconds=bound.micros)} "
+            names.append(f"{name} falls {far}behind {by}")
         parts.append(" or ".join(dict.fromkeys(names)))
     return f"a row is removed once {', and '.join(dict.fromkeys(parts))}: nobody looks there again"
 
@@ -189,7 +192,7 @@ def _words(circuit: Circuit, key: str, removal: Removal, titles: Mapping[str, st
 def _named(node: Node, column: int, field: int) -> str:
     """A column, or a field of one, as people call it."""
     schema = node.schema
-    if isinstance(node, Arrangement) and schema.names[column].startswith(MARK):
+    if isinstance(node, Arrangement) and node.is_mark(column):
         return node.mark_words(column)
     if field == WHOLE:
         return schema.names[column]

@@ -10,8 +10,6 @@ import logging
 import threading
 from collections.abc import Callable
 
-from rekindle.errors import RekindleError
-
 _LOG = logging.getLogger("rekindle")
 
 
@@ -20,7 +18,7 @@ class ClockTimer:
 
     def __init__(self, advance: Callable[[], object], seconds: float) -> None:
         self.seconds = seconds
-        self.error: RekindleError | None = None
+        self.error: Exception | None = None
         """Why it ended, if not because somebody stopped it."""
         self._advance = advance
         self._stopped = threading.Event()
@@ -41,7 +39,7 @@ class ClockTimer:
         while not self._stopped.wait(self.seconds):
             try:
                 self._advance()
-            except RekindleError as error:
+            except Exception as error:
                 self.error = error
                 _LOG.error("the clock's timer has ended: %s", error)
                 self._stopped.set()

@@ -4,18 +4,23 @@ Spark marks the grouping column of `session_window(...)` and merges overlapping 
 plans the aggregate. Here the sessions are computed before it, in each group of the other keys: a
 row begins a session when no earlier row's window reaches it, a session begins where the last such
 row did, and ends with the last of its windows. Frames by value, not by row, keep the result the
-same whatever order rows of one moment come in.
+same whatever order rows of one moment come in. Where all windows are of one length, only those of
+rows that are no more than that earlier can reach a row, so a change looks at rows near it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, items, simple_name
+from rekindle.calculus.walks import visited
+from rekindle.catalyst.jvm import Catalyst, JavaObject, children_of, id_of, items, simple_name
 from rekindle.catalyst.rules import apply_everywhere
 
 _MARK = "spark.sessionWindow"
-_EARLIER = "RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '0.000001' SECOND PRECEDING"
+_ADDITIONS = ("TimestampAddInterval", "TimeAdd")
+_INTERVAL = "CalendarIntervalType"
+_DAY = 24 * 60 * 60 * 10**6
+_EARLIER = "RANGE BETWEEN {} PRECEDING AND INTERVAL '0.000001' SECOND PRECEDING"
 
 
 def compute_sessions(catalyst: Catalyst, plan: JavaObject) -> JavaObject:
@@ -60,11 +65,15 @@ def _sessions(
     by = ", ".join(f"__key{i}" for i in range(len(keys)))
     part = f"PARTITION BY {by} " if keys else ""
     also = f"{by}, " if keys else ""
+    gap = _gap(child, session)
+    earlier = _EARLIER.format(
+        "UNBOUNDED" if gap is None else f"INTERVAL '{gap // 10**6}.{gap % 10**6:06}' SECOND"
+    )
     frame = (
         catalyst.dataframe(inner)
         .selectExpr(
             "*",
-            f"max(__window.end) OVER ({part}ORDER BY __window.start {_EARLIER}) AS __reach",
+            f"max(__window.end) OVER ({part}ORDER BY __window.start {earlier}) AS __reach",
         )
         .selectExpr(
             "*",
@@ -77,6 +86,32 @@ def _sessions(
     found = frame._jdf.queryExecution().analyzed()
     whole = catalyst.named(items(found.output())[-1], session.name())
     return catalyst.optimised(catalyst.plan("Project")(catalyst.seq([*columns, whole]), found))
+
+
+def _gap(plan: JavaObject, session: JavaObject) -> int | None:
+    """How long each window is, in microseconds, if that is the same everywhere and at all times.
+
+    Of a length with days it is not: where the clock is changed a day is longer or shorter.
+    """
+    found = [
+        addition
+        for node in visited(plan, children_of)
+        if simple_name(node) == "Project"
+        for column in items(node.projectList())
+        if id_of(column) == id_of(session) and simple_name(column) == "Alias"
+        for addition in visited(column, children_of)
+        if simple_name(addition) in _ADDITIONS
+    ]
+    if len(found) != 1:
+        return None
+    _, length = children_of(found[0])
+    if simple_name(length) != "Literal" or simple_name(length.dataType()) != _INTERVAL:
+        return None
+    value = length.value()
+    days, micros = value.extractAsPeriod(), int(value.extractAsDuration().toNanos()) // 1_000
+    if days.toTotalMonths() or days.getDays() or not 0 < micros < _DAY:
+        return None
+    return micros
 
 
 def is_session(grouping: JavaObject) -> bool:
