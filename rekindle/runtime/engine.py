@@ -241,16 +241,21 @@ class Engine:
         incremental: Incrementality = Incrementality.PREFERRED,
         standing: Sequence[ViewEntry] = (),
         feeds: Sequence[tuple[TableEntry, pa.Table]] = (),
+        replaced: Sequence[str] = (),
     ) -> None:
         """Add views, or give them new definitions, and fill them from what the database holds.
 
         A view may read those before it; all of them are made in one epoch, and with them the
         `standing` entries, which have no nodes and stand for some of the others, and the `feeds`
-        of some, with the rows that they begin with.
+        of some, with the rows that they begin with. What is `replaced`, a view that nothing else
+        reads and its parts, is gone in the same epoch, unless it is defined again.
         """
         self.refresh()
         self._set_clock(definitions)
         circuit = self.circuit.copy()
+        # A part may read another: those that read go first.
+        for name in reversed([name for name in replaced if name in circuit.names]):
+            circuit.drop(name)
         for feed, _ in feeds:
             circuit.table(table_node(feed))
         views = {}
@@ -263,8 +268,10 @@ class Engine:
                 _require_incremental(entry.name, circuit, view)
             views[entry.name] = view.id
         named = {entry.name: entry for entry, _ in definitions}
-        self._follow_settings(circuit, {**self.state.entries, **named})
-        gone = {node.id for node in circuit.prune() if node.id in self.circuit.nodes}
+        there = {k: v for k, v in self.state.entries.items() if k not in replaced}
+        self._follow_settings(circuit, {**there, **named})
+        circuit.prune()
+        gone = set(self.circuit.nodes) - set(circuit.nodes)
         fed = {feed.node for feed, _ in feeds}
         fresh = frozenset(k for k in circuit.nodes if k not in self.circuit.nodes and k not in fed)
         self._refuse_stale_state(fresh)
@@ -301,7 +308,7 @@ class Engine:
             self._commit(
                 replace(
                     before,
-                    entries={**before.entries, **entries},
+                    entries={**there, **entries},
                     traces=traces,
                     history=history,
                 ),
@@ -310,6 +317,9 @@ class Engine:
             )
             self._let_go(gone)
             self.circuit = circuit
+            self.stale.remove(replaced)
+            for name in replaced:
+                self.terms.remove(name)
             for entry, term in definitions:
                 self.terms.define(entry.name, term)
             self._remember(result, started)

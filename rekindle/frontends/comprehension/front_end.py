@@ -28,6 +28,7 @@ from rekindle.frontends.protocol import Defined, FrontEnd
 from rekindle.frontends.spark_sql.front_end import define_query, recompute_query
 from rekindle.names import quoted
 from rekindle.names import text as check_text
+from rekindle.nested import terms as core
 
 FULL, PARTIAL, NONE = "full", "partial", "none"
 SHREDDINGS = (FULL, PARTIAL, NONE)
@@ -155,6 +156,17 @@ def elaborate(
         functions = used(expression, catalog.functions)
     elaborator = Elaborator(Collections(catalog), functions, list(catalog.functions))
     return elaborator.whole(expression)
+
+
+def names_read(text: str, catalog: Catalog) -> set[str]:
+    """The tables and views that a comprehension ranges over, also in functions that it uses."""
+    found, waiting = set[str](), [elaborate(text, catalog).term]
+    while waiting:
+        term = waiting.pop()
+        if isinstance(term, core.Relation):
+            found.add(term.name)
+        waiting += core.children(term)  # type: ignore[arg-type]
+    return found
 
 
 def _kept(

@@ -25,8 +25,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from rekindle.errors import DefinitionError, UnsupportedError
-from rekindle.frontends.comprehension.blocks import Block, Inner, Table, blocks
+from rekindle.frontends.comprehension.blocks import Block, Inner, blocks
 from rekindle.frontends.comprehension.elaborate import TOP, Elaborated
+from rekindle.frontends.comprehension.own_labels import has_own_labels
 from rekindle.frontends.comprehension.scope import Known, Path, Scope, path_of, paths_in
 from rekindle.frontends.comprehension.select import (
     Cell,
@@ -39,10 +40,11 @@ from rekindle.names import HIDDEN, quoted, sql_text
 from rekindle.nested import terms as core
 from rekindle.nested.levels import LABEL, POSITION, VALUE, Level
 from rekindle.nested.terms import KeyTerm
-from rekindle.nested.types import Boxed, KeyType, Record
+from rekindle.nested.types import Boxed, KeyType, Record, Scalar
 from rekindle.nested.types import Mapping as MappingType
 
 KEY = "key"
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ def shred(name: str, given: Elaborated, known: Mapping[str, Known]) -> Shredded:
 
 
 _Source: TypeAlias = tuple[Domain | None, list[Block]]
+_Group: TypeAlias = Sequence[list[tuple[str, Cell]]]
+"""The columns of the keys that the elements of a block are values of, from the outside in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ class _Shredding:
     ) -> Level:
         """The level of a collection, a sum of blocks over some domains; adds its parts."""
         if isinstance(type_.ring, MappingType):
-            return self._grouped(path, type_, type_.ring, sources)
+            return self._grouped(path, type_, sources)
         return self._listed(path, type_, sources, valued, ())
 
     def _listed(
@@ -128,9 +132,9 @@ class _Shredding:
         type_: MappingType,
         sources: Sequence[_Source],
         valued: bool,
-        group: Sequence[list[tuple[str, Cell]]],
+        groups: Sequence[_Group],
     ) -> Level:
-        """The same; with the columns of a `group` for each block, they are part of the label."""
+        """The same; with a group for each block, its columns are part of the label."""
         name = f"{self._view}{HIDDEN}{path}"
         _refuse_names(path or self._view, type_.key, labelled=bool(path))
         selects = [
@@ -159,14 +163,17 @@ class _Shredding:
                 cell[place] = label
         columns = [_columns(row, found) for row, found in zip(rows, cells, strict=True)]
         if valued:
-            queries = [(1, _summed(selects, [_keyed(each) for each in columns], group))]
+            _refuse_key(path or self._view, type_.key)
+            queries = [(1, _summed(selects, [_keyed(each) for each in columns], groups))]
         else:
-            self._refuse_numbers(path, selects)
             queries = [
-                (select.block.count, _rows(select, each, group[i] if group else []))
+                query
                 for i, (select, each) in enumerate(zip(selects, columns, strict=True))
+                for query in self._rows(path, select, each, groups[i] if groups else ())
             ]
-        plain = () if valued or group else tuple(zip(selects, map(tuple, columns), strict=True))
+        numbers = any(select.block.factors for select in selects)
+        is_plain = not (valued or groups or numbers)
+        plain = tuple(zip(selects, map(tuple, columns), strict=True)) if is_plain else ()
         self.parts.append(Part(name, tuple(queries), plain))
         for each in made:
             bags.append(self._below(name, path, each))
@@ -174,12 +181,20 @@ class _Shredding:
         bags.sort(key=lambda each: order.index(each[0]))
         return Level(name, tuple(bags), not isinstance(type_.key, Record) and not valued)
 
-    def _refuse_numbers(self, path: str, selects: Sequence[Select]) -> None:
-        if any(select.block.factors for select in selects):
-            raise UnsupportedError(
-                f"the elements of '{path or self._view}' count for numbers",
-                hint="put the number into the row, or yield key => number",
-            )
+    def _rows(
+        self, path: str, select: Select, columns: list[tuple[str, Cell]], group: _Group
+    ) -> list[tuple[int, str]]:
+        """The queries of a block, and how often the rows of each count."""
+        if not select.block.factors:
+            return [(select.block.count, _rows(select, columns, group))]
+        for factor in select.block.factors:
+            if not isinstance(factor.type, Scalar) or factor.type.name not in _WHOLE:
+                raise UnsupportedError(
+                    f"the elements of '{path or self._view}' count for numbers of type "
+                    f"{factor.type}, which are not whole",
+                    hint="put the number into the row, or yield key => number",
+                )
+        return _repeated(select, columns)
 
     def _below(self, name: str, path: str, bags: _Bags) -> tuple[str, Level]:
         """The level of a column of new labels, with its name."""
@@ -213,7 +228,7 @@ class _Shredding:
                 paths.sort(key=lambda each: each[0])
             read = dict(paths)
             variant = _Variant(
-                index, tuple(read), select.scope, inner, _is_unique(select, read, self._known)
+                index, tuple(read), select.scope, inner, has_own_labels(select, read, self._known)
             )
             variants.append(variant)
             fields.append(
@@ -236,41 +251,46 @@ class _Shredding:
         is_valued = any(isinstance(t, core.ToKey) and t.index in self._valued for t in terms)
         return _Bags(place, ring, variants, is_valued), labels
 
-    def _grouped(
-        self,
-        path: str,
-        type_: MappingType,
-        ring: MappingType,
-        sources: Sequence[_Source],
-    ) -> Level:
-        """The level of a collection whose values are collections, with the dictionary of these."""
-        if any(_bags_in(type_.key)):
-            raise UnsupportedError(
-                "a key with a collection in it cannot have a collection as value"
-            )
-        if isinstance(ring.ring, MappingType):
-            raise UnsupportedError("a collection as value cannot have collections as values itself")
-        group = [_keyed(_columns(b.keys[0], {})) for _, found in sources for b in found]
+    def _grouped(self, path: str, type_: MappingType, sources: Sequence[_Source]) -> Level:
+        """The level of a collection whose values are collections, with the dictionary of these.
+
+        The values may have values that are collections in turn: the innermost dictionary comes
+        first, and each level lists the labels that the one below it has elements for.
+        """
+        paths, below = [path], type_
+        while isinstance(below.ring, MappingType):
+            _refuse_key(path or self._view, below.key)
+            paths.append(f"{paths[-1]}.{VALUE}" if paths[-1] else VALUE)
+            below = below.ring
+        depth = len(paths) - 1
+        groups = [
+            tuple(_keyed(_columns(key, {})) for key in block.keys[:depth])
+            for _, found in sources
+            for block in found
+        ]
         inner: list[_Source] = [
-            (domain, [replace(block, keys=block.keys[1:]) for block in found])
+            (domain, [replace(block, keys=block.keys[depth:]) for block in found])
             for domain, found in sources
         ]
         # The values are numbers unless every block counts its elements.
         numbers = any(block.factors for _, found in sources for block in found)
-        path_below = f"{path}.{VALUE}" if path else VALUE
-        below = self._listed(path_below, ring, inner, numbers, group)
-        names = [quoted(name) for name, _ in group[0]]
+        level = self._listed(paths[-1], below, inner, numbers, groups)
         label = quoted(LABEL)
-        shown = [f"{label}.o AS {label}"] if sources[0][0] is not None else []
-        shown += [f"{label}.{name} AS {name}" for name in names]
-        shown.append(f"{label} AS {quoted(VALUE)}")
-        name = f"{self._view}{HIDDEN}{path}"
-        text = f"SELECT DISTINCT {', '.join(shown)} FROM {quoted(below.view)}"
-        self.parts.append(Part(name, ((1, text),)))
-        return Level(name, ((VALUE, below),))
+        for place in reversed(range(depth)):
+            is_inner = place > 0 or sources[0][0] is not None
+            shown = [f"{label}.o AS {label}"] if is_inner else []
+            names = [name for name, _ in groups[0][place]]
+            for name, held in zip(names, _held_as(names), strict=True):
+                shown.append(f"{label}.{quoted(held)} AS {quoted(name)}")
+            shown.append(f"{label} AS {quoted(VALUE)}")
+            name = f"{self._view}{HIDDEN}{paths[place]}"
+            text = f"SELECT DISTINCT {', '.join(shown)} FROM {quoted(level.view)}"
+            self.parts.append(Part(name, ((1, text),)))
+            level = Level(name, ((VALUE, level),))
+        return level
 
 
-def _rows(select: Select, columns: list[tuple[str, Cell]], group: list[tuple[str, Cell]]) -> str:
+def _rows(select: Select, columns: list[tuple[str, Cell]], group: _Group) -> str:
     """The rows of a block; with a group, labels are made of its columns."""
     if not group:
         return select.sql(columns)
@@ -279,15 +299,44 @@ def _rows(select: Select, columns: list[tuple[str, Cell]], group: list[tuple[str
     return f"SELECT {', '.join(shown)} FROM ({inner})"
 
 
-def _renamed(group: list[tuple[str, Cell]]) -> list[tuple[str, Cell]]:
-    return [(f"_key{i}", cell) for i, (_, cell) in enumerate(group)]
+def _repeated(select: Select, columns: list[tuple[str, Cell]]) -> list[tuple[int, str]]:
+    """Rows that count for whole numbers: so many copies, to be taken away below 0."""
+    names = [name for name, _ in columns]
+    weight = _unlike("w", names)
+    inner = select.sql(columns, weight=weight)
+    shown = ", ".join(map(quoted, names if select.domain is None else [LABEL, *names]))
+    return [
+        (
+            sign,
+            f"SELECT {shown} FROM ({inner}) "
+            f"LATERAL VIEW explode(array_repeat(0, CAST({sign} * {weight} AS INT))) "
+            f"AS {quoted(HIDDEN)}",
+        )
+        for sign in (1, -1)
+    ]
 
 
-def _group_label(select: Select, group: list[tuple[str, Cell]]) -> str:
-    outer = [] if select.domain is None else [f"'o', {quoted(LABEL)}"]
-    keys = [f"{sql_text(name)}, _key{i}" for i, (name, _) in enumerate(group)]
-    parts = ", ".join(["'i', 0", *outer, *keys])
-    return f"named_struct({parts}) AS {quoted(LABEL)}"
+def _renamed(group: _Group) -> list[tuple[str, Cell]]:
+    cells = [cell for columns in group for _, cell in columns]
+    return [(f"_key{i}", cell) for i, cell in enumerate(cells)]
+
+
+def _group_label(select: Select, group: _Group) -> str:
+    """The label of the innermost key, which holds that of the key around it, and so on."""
+    made = "" if select.domain is None else quoted(LABEL)
+    numbers = itertools.count()
+    for columns in group:
+        names = _held_as([name for name, _ in columns])
+        outer = [f"'o', {made}"] if made else []
+        keys = [f"{sql_text(name)}, _key{next(numbers)}" for name in names]
+        fields = ", ".join(["'i', 0", *outer, *keys])
+        made = f"named_struct({fields})"
+    return f"{made} AS {quoted(LABEL)}"
+
+
+def _held_as(names: Sequence[str]) -> list[str]:
+    """What the columns of a key are called in a label, which has an `i` and an `o` of its own."""
+    return [f"_key_{name}" if name.lower() in ("i", "o") else name for name in names]
 
 
 def _columns(row: KeyTerm, labels: Mapping[Path, LabelTerm]) -> list[tuple[str, Cell]]:
@@ -327,6 +376,25 @@ def _refuse_names(what: str, row: KeyType, *, labelled: bool) -> None:
             )
 
 
+def _refuse_key(what: str, key: KeyType) -> None:
+    """Raise if equal keys could not be told by their columns, or one is called as their value."""
+    for place, _ in _bags_in(key):
+        # Labels say where a collection comes from, and arrays have an order: neither is equality.
+        raise UnsupportedError(
+            f"the keys of '{what}' have a collection in them: "
+            f"'{'.'.join(place) or KEY}', and collections are not compared",
+            hint="leave it out of the key; sort_array(...) of an array of scalars is a scalar",
+        )
+    names = key.names if isinstance(key, Record) else ()
+    taken = [name for name in names if name.lower() == VALUE]
+    if taken:
+        raise DefinitionError(
+            f"the keys of '{what}' cannot have a field called '{taken[0]}'",
+            detail=f"what a key counts for is the column '{VALUE}'",
+            hint="give the field another name",
+        )
+
+
 def _bags_in(type_: KeyType, place: Path = ()) -> Iterator[tuple[Path, MappingType]]:
     """The inner bags of a row, by the fields that lead to them."""
     match type_:
@@ -359,17 +427,6 @@ def _dictionary(select: Select, term: KeyTerm) -> Level | None:
     return None if path is None else select.scope.bag(path)
 
 
-def _is_unique(select: Select, read: Mapping[Path, KeyType], known: Mapping[str, Known]) -> bool:
-    """Does a label hold the primary key of the one table that its block ranges over?"""
-    if select.domain is not None or len(select.block.generators) != 1:
-        return False
-    ((row, source),) = select.block.generators
-    if not isinstance(source, Table):
-        return False
-    key = known[source.name].key
-    return bool(key) and all((row.name, column) in read for column in key)
-
-
 def _domain(part: str, place: Path, variant: _Variant, single: bool) -> Domain:
     """The labels that a level holds of one way to make them."""
     column = ".".join(map(quoted, place or (VALUE,)))
@@ -389,23 +446,34 @@ def _domain(part: str, place: Path, variant: _Variant, single: bool) -> Domain:
 def _summed(
     selects: Sequence[Select],
     columns: Sequence[list[tuple[str, Cell]]],
-    group: Sequence[list[tuple[str, Cell]]],
+    groups: Sequence[_Group],
 ) -> str:
     """Keys with the sums of what they count for, unless that is 0."""
+    names = [name for name, _ in columns[0]]
+    weight = _unlike("w", names)
     rows = []
     for i, (select, each) in enumerate(zip(selects, columns, strict=True)):
-        if not group:
-            rows.append(select.sql(each, weight="w"))
+        if not groups:
+            rows.append(select.sql(each, weight=weight))
             continue
-        inner = select.sql([*_renamed(group[i]), *each], weight="w")
-        shown = [_group_label(select, group[i]), *(quoted(name) for name, _ in each), "w"]
+        inner = select.sql([*_renamed(groups[i]), *each], weight=weight)
+        shown = [_group_label(select, groups[i]), *(quoted(name) for name, _ in each), weight]
         rows.append(f"SELECT {', '.join(shown)} FROM ({inner})")
-    keys = [quoted(name) for name, _ in columns[0]]
-    if group or selects[0].domain is not None:
+    keys = [quoted(name) for name in names]
+    if groups or selects[0].domain is not None:
         keys.insert(0, quoted(LABEL))
     by = f" GROUP BY {', '.join(keys)}" if keys else ""
-    shown = [*keys, f"sum(w) AS {quoted(VALUE)}"]
-    return f"SELECT {', '.join(shown)} FROM ({' UNION ALL '.join(rows)}){by} HAVING sum(w) <> 0"
+    shown = [*keys, f"sum({weight}) AS {quoted(VALUE)}"]
+    text = f"SELECT {', '.join(shown)} FROM ({' UNION ALL '.join(rows)}){by}"
+    return f"{text} HAVING sum({weight}) <> 0"
+
+
+def _unlike(name: str, names: Sequence[str]) -> str:
+    """The name, or one like it that is not among others."""
+    taken = {each.lower() for each in names}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _keyed(columns: list[tuple[str, Cell]]) -> list[tuple[str, Cell]]:

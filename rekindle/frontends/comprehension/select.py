@@ -17,7 +17,7 @@ from rekindle.errors import UnsupportedError
 from rekindle.frontends.comprehension.blocks import Block, Inner, Table, blocks
 from rekindle.frontends.comprehension.collections import spark_type
 from rekindle.frontends.comprehension.scope import Known, Path, Scope, path_of, paths_in
-from rekindle.names import quoted, sql_text
+from rekindle.names import HIDDEN, quoted, sql_text
 from rekindle.nested import terms as core
 from rekindle.nested.levels import LABEL, VALUE, Level
 from rekindle.nested.terms import KeyTerm, RingTerm
@@ -81,7 +81,7 @@ class Select:
 
     def _add(self, variable: core.KeyVariable, source: Table | Inner) -> None:
         name = variable.name
-        row = quoted(name)
+        row = quoted(self._alias(name))
         if isinstance(source, Table):
             known = self._known[source.name]
             level = known.level
@@ -114,6 +114,10 @@ class Select:
         else:
             self.scope = self.scope.ranging(name, row, schema, level, table=True)
 
+    def _alias(self, variable: str) -> str:
+        """What a variable is called in SQL, where `d` may be the domain."""
+        return f"{variable}{HIDDEN}" if variable == "d" and self.domain is not None else variable
+
     def _explode(self, name: str, written: str, type_: T.DataType) -> None:
         element: T.DataType
         if isinstance(type_, T.MapType):
@@ -123,8 +127,9 @@ class Select:
         else:
             assert isinstance(type_, T.ArrayType)
             element = type_.elementType
-        self._lateral.append(f"LATERAL VIEW explode({written}) {quoted(name)} AS {quoted(VALUE)}")
-        row = f"{quoted(name)}.{quoted(VALUE)}"
+        alias = quoted(self._alias(name))
+        self._lateral.append(f"LATERAL VIEW explode({written}) {alias} AS {quoted(VALUE)}")
+        row = f"{alias}.{quoted(VALUE)}"
         self.scope = self.scope.ranging(name, row, element, None, table=False)
 
     # ---- the text --------------------------------------------------------------------------

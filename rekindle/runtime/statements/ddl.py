@@ -204,13 +204,17 @@ class DataDefinition:
         """Create a view and fill it."""
         connection = self.connection
         connection.check_writable()
-        if wanted.shredding == PARTIAL and isinstance(given, Comprehension):
-            connection.creating.check_new(name)
-            catalog = connection.definitions.catalog
-            with not_too_deep(name):
-                bags = bags_of(name, given, catalog, self._committed)
-            given = replace(given, bags=bags)
+        connection.creating.check_new(name)
+        given = self._measured(name, given, wanted)
         connection.know(connection.creating.create(name, given, wanted))
+
+    def _measured(self, name: str, given: Given, wanted: Wanted) -> Given:
+        """What a view is defined by, with how large its bags are if that decides about them."""
+        if wanted.shredding != PARTIAL or not isinstance(given, Comprehension):
+            return given
+        with not_too_deep(name):
+            bags = bags_of(name, given, self.connection.definitions.catalog, self._committed)
+        return replace(given, bags=bags)
 
     def _committed(self, name: str) -> DataFrame:
         return self.reading.committed(self.connection.engine.state, name)
@@ -223,6 +227,7 @@ class DataDefinition:
         old = self._unread(name, ViewEntry, "given another definition")
         assert isinstance(old, ViewEntry)
         connection.refuse_untrusted(old.name, "given another definition")
+        given = self._measured(old.name, given, wanted)
         connection.know_again(connection.creating.replace(old, given, wanted))
 
     @in_turn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -12,7 +13,7 @@ from rekindle.calculus.terms import Term, sources
 from rekindle.circuit.nodes import Table
 from rekindle.errors import DefinitionError, UnsupportedError, did_you_mean
 from rekindle.frontends.agca.front_end import Agca
-from rekindle.frontends.comprehension.front_end import SHREDDINGS, Comprehension
+from rekindle.frontends.comprehension.front_end import SHREDDINGS, Comprehension, names_read
 from rekindle.frontends.fixpoints.fixpoint import Fixpoint
 from rekindle.frontends.mrql.front_end import Mrql
 from rekindle.frontends.protocol import Defined, FrontEnd
@@ -133,8 +134,13 @@ class Creating:
         self.engine.create_views(parts, wanted.incremental, [entry])
         return entry
 
-    def _create_nested(self, found: Defined, wanted: Wanted) -> ViewEntry:
-        """Create the parts of a nested view, and the view that stands for them."""
+    def _create_nested(
+        self, found: Defined, wanted: Wanted, replaced: Sequence[str] = ()
+    ) -> ViewEntry:
+        """Create the parts of a nested view, and the view that stands for them.
+
+        They may take the places of a view and its parts, which are `replaced`.
+        """
         if wanted.factorised:
             raise UnsupportedError(
                 f"view '{found.name}' is nested and cannot be kept factorised",
@@ -144,7 +150,8 @@ class Creating:
         refusals: list[UnsupportedError] = []
         kept = []
         for part, term in parts:
-            self.check_new(part.name)
+            if part.name not in replaced:
+                self.check_new(part.name)
             try:
                 kept.append(self._kept(found.name, (part, term), wanted.policy))
             except UnsupportedError as error:
@@ -154,7 +161,7 @@ class Creating:
         if len(refusals) == len(parts):
             raise refusals[0]
         owner = replace(owner, said=wanted.said)
-        self.engine.create_views(kept, wanted.incremental, [owner])
+        self.engine.create_views(kept, wanted.incremental, [owner], replaced=replaced)
         return owner
 
     def create_all(
@@ -182,21 +189,30 @@ class Creating:
             )
         with not_too_deep(old.name):
             given = self._emitted(old.name, _shredded_as(old.name, given, wanted), wanted)
-            found = self._defined_flat(old.name, given)
-            if found.level is not None or old.level is not None:
-                raise UnsupportedError(
-                    f"'{old.name}' cannot be replaced where it is, or shall be, nested",
-                    hint=f"DROP VIEW {old.name} and create it again",
-                )
+            found = self._defined(old.name, given)
+            self._refuse_own_name(old, given, found)
+            replaced = [old.name, *(part.name for part in self.engine.state.parts(old.name))]
+            if found.level is not None:
+                return self._create_nested(found, wanted, replaced)
             entry, term = self._kept(old.name, self.definitions.entered(found), wanted.policy)
-        if old.name in sources(term):
+        entry = replace(entry, said=wanted.said)
+        self.engine.create_views([(entry, term)], wanted.incremental, replaced=replaced[1:])
+        return entry
+
+    def _refuse_own_name(self, old: ViewEntry, given: Given, found: Defined) -> None:
+        """Raise if a view would be defined by itself."""
+        names = {old.name, *(part.name for part in self.engine.state.parts(old.name))}
+        if isinstance(given, Comprehension):
+            # Parts read each other, under names that the old ones may have.
+            reads = names_read(given.text, self.definitions.catalog)
+        else:
+            terms = [part.term for part in found.parts] or [found.term]
+            reads = {source for term in terms for source in sources(term)}
+        if not names.isdisjoint(reads):
             raise DefinitionError(
                 f"the new definition of view '{old.name}' reads the view itself",
                 hint="write its query in its place, or define it by WITH RECURSIVE or Datalog",
             )
-        entry = replace(entry, said=wanted.said)
-        self.engine.create_views([(entry, term)], wanted.incremental)
-        return entry
 
     def read_again(self, entry: ViewEntry, given: Given) -> tuple[ViewEntry, Term]:
         """The entry and term that a definition would have, kept as a stored view is."""

@@ -48,17 +48,23 @@ def key_of(value: Any, type_: KeyType) -> Any:
             return tuple(
                 key_of(part, field) for part, (_, field) in zip(parts, fields, strict=True)
             )
-        case Boxed(MappingType(key, _)):
+        case Boxed(MappingType()):
             given = value.items() if isinstance(value, dict) else value or ()
-            return Box.of(rows_of(given, key))
+            return Box.of(ring_of(given, type_.ring))
     assert not isinstance(value, Row)
     return value
 
 
-def valued(rows: Iterable[Any], type_: MappingType) -> dict[Any, Any]:
-    """Rows of a key's fields and a value, as a mapping to numbers."""
-    return mapping((key_of_columns(list(row)[:-1], type_.key), list(row)[-1]) for row in rows)
+def ring_of(rows: Iterable[Any], type_: MappingType) -> dict[Any, Any]:
+    """Rows of Spark as a mapping: copies of keys, or keys with what they count for."""
+    return mapping(_entry(row, type_) for row in rows)
 
 
-def key_of_columns(columns: list[Any], key: KeyType) -> Any:
-    return key_of(columns, key) if isinstance(key, Record) else key_of(columns[0], key)
+def _entry(row: Any, type_: MappingType) -> tuple[Any, Any]:
+    is_row = isinstance(type_.key, Record)
+    width = len(type_.key.fields) if isinstance(type_.key, Record) else 1
+    if not isinstance(row, Row) or len(row) == width:
+        return key_of(row, type_.key), 1
+    *columns, value = row
+    counts = ring_of(value, type_.ring) if isinstance(type_.ring, MappingType) else value
+    return key_of(columns if is_row else columns[0], type_.key), counts

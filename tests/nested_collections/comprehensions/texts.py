@@ -19,6 +19,16 @@ SOURCES: dict[str, KeyType] = {
             ("inner", Boxed(Bag(Record((("x", INT), ("ys", Boxed(Bag(INT)))))))),
         )
     ),
+    "kept": Record(
+        (
+            ("id", INT),
+            ("tags", Boxed(Bag(INT))),
+            (
+                "inner",
+                Boxed(Bag(Record((("x", INT), ("ys", Boxed(Bag(Record((("y", INT),))))))))),
+            ),
+        )
+    ),
     "nested": Record(
         (
             ("k", INT),
@@ -26,7 +36,10 @@ SOURCES: dict[str, KeyType] = {
         )
     ),
 }
-"""The collections that random comprehensions range over."""
+"""The collections that random comprehensions range over; `kept` is a table in parts."""
+
+COUNTED = ("(for o in r yield o.a => o.k)", INT)
+"""A source whose elements count for numbers."""
 
 NESTED = (
     "for x in r yield (k: x.k, ss: for y in s where y.k = x.k "
@@ -88,13 +101,49 @@ def collections(draw: st.DrawFn, scope: Scope, depth: int) -> tuple[str, KeyType
 
 
 @st.composite
+def valued(draw: st.DrawFn, scope: Scope, depth: int) -> str:
+    """The text of a collection whose keys count for numbers or for collections."""
+    inner, generators = scope, []
+    for _ in range(draw(st.integers(1, 2))):
+        name = f"v{len(inner.variables)}"
+        source, type_ = draw(sources(inner))
+        inner = inner.plus(name, type_)
+        where = f" where {draw(conditions(inner, depth))}" if draw(st.booleans()) else ""
+        generators.append(f"{name} in {source}{where}")
+    keys = [f"f{i}: {draw(numbers(inner, 0))}" for i in range(draw(st.integers(1, 2)))]
+    key = f"({', '.join(keys)})" if draw(st.integers(0, 2)) else draw(numbers(inner, 0))
+    kind = draw(st.sampled_from(["number", "bag", "valued"] if depth > 0 else ["number"]))
+    if kind == "number":
+        value = draw(numbers(inner, 0))
+    elif kind == "bag":
+        value = f"({draw(collections(inner, depth - 1))[0]})"
+    else:
+        value = f"({draw(valued(inner, depth - 1))})"
+    return f"for {', '.join(generators)} yield {key} => {value}"
+
+
+@st.composite
+def wholes(draw: st.DrawFn, depth: int) -> str:
+    """The text of a view."""
+    kind = draw(st.sampled_from(["bag", "bag", "valued", "in a row"]))
+    if kind == "bag" or depth == 0:
+        return draw(collections(Scope(), depth))[0]
+    if kind == "valued":
+        return draw(valued(Scope(), depth))
+    source, type_ = draw(sources(Scope()))
+    inner = Scope().plus("v0", type_)
+    text = draw(valued(inner, depth - 1))
+    return f"for v0 in {source} yield (n: {draw(numbers(inner, 0))}, of: {text})"
+
+
+@st.composite
 def sources(draw: st.DrawFn, scope: Scope) -> tuple[str, KeyType]:
     """What a variable ranges over: a table, a view, or an inner collection in scope."""
     inner = []
     for path, type_ in scope.paths(Boxed):
         assert isinstance(type_, Boxed) and isinstance(type_.ring, Mapping)
         inner += [(path, type_.ring.key)] * 2
-    return draw(st.sampled_from([*SOURCES.items(), *inner]))
+    return draw(st.sampled_from([*SOURCES.items(), *inner, COUNTED]))
 
 
 @st.composite
