@@ -63,6 +63,12 @@ def test_a_long_script_is_cut_in_one_pass() -> None:
     assert (after.line, after.column, after.text) == (2, 2, "1")
 
 
+def test_the_last_statement_needs_no_semicolon() -> None:
+    assert parse("1;\n x ") == parse("1;\n x;")
+    assert parse("1; // no more") == parse("1;")
+    assert parse("  ") == ()
+
+
 @pytest.mark.parametrize(
     ("script", "line", "column", "expected"),
     [
@@ -70,7 +76,7 @@ def test_a_long_script_is_cut_in_one_pass() -> None:
         ("1;\n  2 +;", 2, 6, "an expression"),
         ("select (k,v) from (k,v) in X group by k: v, j: v;", 1, 43, "';'"),
         ("function f(x int): int { x };", 1, 14, "':'"),
-        ("1", 1, 2, "';'"),
+        ("1; 2 +", 1, 7, "an expression"),
         ("x ?;", 1, 3, ""),
     ],
 )

@@ -78,9 +78,8 @@ def read_query(
 
 
 def _pieces(text: str) -> list[Piece]:
-    """The statements of a view's text, of which the last needs no semicolon."""
-    whole = text.rstrip()
-    found = list(pieces(whole if whole.endswith(";") else f"{whole}\n;"))
+    """The statements of a view's text."""
+    found = list(pieces(text))
     if not found:
         raise StatementError("there is no query", hint="write: select ... from ...")
     return found
