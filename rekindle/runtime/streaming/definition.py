@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rekindle.shapes import (
+    Shape,
     list_of,
     map_of,
     open_record,
@@ -67,8 +68,29 @@ class StreamDefinition:
     """Where Structured Streaming keeps how far it is; None for a directory of the database."""
     source: Source | None = None
     """None of a stream that was given as a DataFrame."""
+    beside: tuple[StreamDefinition, ...] = ()
+    """What comes into other tables in the same batches: how its rows change them, and no more."""
     unknown: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know, as they were found."""
+
+    @property
+    def parts(self) -> tuple[StreamDefinition, ...]:
+        """How rows change each of the tables."""
+        return (self, *self.beside)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(part.table for part in self.parts)
+
+    def with_beside(self, beside: tuple[StreamDefinition, ...]) -> StreamDefinition:
+        """The same with what comes into other tables."""
+        return replace(self, beside=beside)
+
+    def triggered(
+        self, interval: str | None, available_now: bool, checkpoint: str | None
+    ) -> StreamDefinition:
+        """The same with when batches come, and where their notes are."""
+        return replace(self, interval=interval, available_now=available_now, checkpoint=checkpoint)
 
     def to_json(self) -> dict[str, Any]:
         """The stored form: what is not as it is by default."""
@@ -78,10 +100,18 @@ class StreamDefinition:
             said["except_columns"] = list(self.except_columns)
         if self.source is not None:
             said["source"] = self.source.to_json()
+        if self.beside:
+            said["beside"] = [part.to_json() for part in self.beside]
         return {**said, **self.unknown}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamDefinition:
+        alone = {name: value for name, value in data.items() if name != "beside"}
+        beside = tuple(cls._of_part(part) for part in data.get("beside", ()))
+        return replace(cls._of_part(alone), beside=beside)
+
+    @classmethod
+    def _of_part(cls, data: Mapping[str, Any]) -> StreamDefinition:
         known = {name: data[name] for name in _PLAIN if name in data}
         others = data.keys() - {*_PLAIN, "except_columns", "source"}
         source = data.get("source")
@@ -99,17 +129,15 @@ _PLAIN = (
     *("table", "mode", "weight", "operation", "sequence_by", "apply_as_deletes"),
     *("rejects", "interval", "available_now", "checkpoint"),
 )
-check_stream = open_record(
-    {
-        **{name: optional(text) for name in ("weight", "operation", "sequence_by")},
-        **{name: optional(text) for name in ("apply_as_deletes", "interval", "checkpoint")},
-        "rejects": truth,
-        "available_now": truth,
-        "except_columns": list_of(text),
-        "source": optional(record({"schema": optional(text)}, format=text, options=map_of(text))),
-    },
-    table=text,
-    # A mode that a later version has is refused when the stream is run.
-    mode=text,
-)
+_LATER: Mapping[str, Shape] = {
+    **{name: optional(text) for name in ("weight", "operation", "sequence_by")},
+    **{name: optional(text) for name in ("apply_as_deletes", "interval", "checkpoint")},
+    "rejects": truth,
+    "available_now": truth,
+    "except_columns": list_of(text),
+    "source": optional(record({"schema": optional(text)}, format=text, options=map_of(text))),
+}
+# A mode that a later version has is refused when the stream is run.
+_PART = open_record(_LATER, table=text, mode=text)
+check_stream = open_record({**_LATER, "beside": list_of(_PART)}, table=text, mode=text)
 """The shape of a stored definition."""
