@@ -35,7 +35,7 @@ from rekindle.frontends.spark_sql.commands import command
 from rekindle.frontends.spark_sql.parameters import Arguments
 from rekindle.redaction import without_secrets
 from rekindle.runtime import arguments
-from rekindle.runtime.arguments import names, one_of, optional_text, positive, seconds, text
+from rekindle.runtime.arguments import one_of, optional_text, positive, seconds, text
 from rekindle.runtime.connection import Connection
 from rekindle.runtime.engine import LastStep
 from rekindle.runtime.epochs.history import FOREVER
@@ -54,7 +54,8 @@ from rekindle.runtime.statements.ddl import DataDefinition
 from rekindle.runtime.statements.definition_text import definition_text
 from rekindle.runtime.statements.dml import Statements
 from rekindle.runtime.statements.sql import SqlFace
-from rekindle.runtime.streaming.definition import MODES, StreamDefinition
+from rekindle.runtime.streaming.definition import StreamDefinition
+from rekindle.runtime.streaming.given import read_given, read_together
 from rekindle.runtime.streaming.handle import Stream
 from rekindle.runtime.streaming.mrql_streams import create_over_streams
 from rekindle.runtime.streaming.streams import StreamInfo, Streams
@@ -425,20 +426,38 @@ class Database:
         Batches come as fast as they can, every `interval` ("5 seconds"), or until all that is
         `available_now` is there.
         """
-        definition = StreamDefinition(
-            table=text("the name of a table", table),
-            mode=one_of("mode of a stream", mode, MODES),
-            weight=optional_text("weight", weight),
-            operation=optional_text("operation", operation),
-            sequence_by=optional_text("sequence_by", sequence_by),
-            apply_as_deletes=optional_text("apply_as_deletes", apply_as_deletes),
-            except_columns=tuple(names("except_columns", except_columns)),
-            rejects=bool(rejects),
-            interval=optional_text("an interval", interval),
-            available_now=bool(available_now),
-            checkpoint=optional_text("a checkpoint", checkpoint),
+        definition, given = read_given(
+            table,
+            {
+                **{"frame": frame, "mode": mode, "weight": weight, "operation": operation},
+                **{"deletes": deletes, "keys": keys, "sequence_by": sequence_by},
+                **{"apply_as_deletes": apply_as_deletes, "except_columns": except_columns},
+                "rejects": rejects,
+            },
         )
-        return self._streams.start(name, frame, definition, deletes=deletes, keys=keys)
+        return self._streams.start(
+            name, _triggered(definition, interval, available_now, checkpoint), [given]
+        )
+
+    def stream_together(
+        self,
+        name: str,
+        rows: Mapping[str, DataFrame | Mapping[str, Any]],
+        *,
+        checkpoint: str | None = None,
+        interval: str | None = None,
+        available_now: bool = False,
+    ) -> Stream:
+        """Let streaming DataFrames change several tables, all in one epoch a micro-batch.
+
+        `rows` has for each table a DataFrame, or a dict with it as `frame` and with what
+        `db.stream` takes to say how its rows change the table: `mode`, `operation`, `sequence_by`,
+        `rejects` and so on. The sources are read by one query: a batch has what is new in each of
+        them, and is there in all tables or in none.
+        """
+        definition, given = read_together(rows)
+        triggered = _triggered(definition, interval, available_now, checkpoint)
+        return self._streams.start(text("the name of a stream", name), triggered, given)
 
     def create_stream(self, name: str, definition: StreamDefinition) -> Stream:
         """Start a stream whose source is a format with options: what `CREATE STREAM` does."""
@@ -454,13 +473,19 @@ class Database:
         """The streams into tables: their names, tables, modes, statuses, sources and offsets."""
         return self._streams.listed()
 
+    def running_stream(self, name: str) -> Stream:
+        """The handle of a stream that this connection has started, also by `CREATE STREAM`."""
+        return self._streams.handle(text("the name of a stream", name))
+
     def resume_streams(
-        self, frames: Mapping[str, DataFrame | tuple[DataFrame, DataFrame]] | None = None
+        self,
+        frames: Mapping[str, DataFrame | tuple[DataFrame, DataFrame] | Mapping[str, Any]]
+        | None = None,
     ) -> dict[str, Stream]:
         """Start every stream of the database that does not run, where it was.
 
         Those that were made by `CREATE STREAM` are rebuilt; the others need their DataFrame again,
-        by their names (with the one of `deletes` as a pair).
+        by their names (with the one of `deletes` as a pair, of several tables as a dict).
         """
         if frames is not None:
             arguments.mapping("the DataFrames of streams", frames)
@@ -688,6 +713,22 @@ class Database:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _triggered(
+    definition: StreamDefinition, interval: object, available_now: object, checkpoint: object
+) -> StreamDefinition:
+    """A stream with when its batches come, and where their notes are."""
+    if available_now and interval is not None:
+        raise DefinitionError(
+            f"rows for '{definition.table}' come at an interval or until all are there, not both",
+            hint="leave out interval= or available_now=",
+        )
+    return definition.triggered(
+        optional_text("an interval", interval),
+        bool(available_now),
+        optional_text("a checkpoint", checkpoint),
+    )
 
 
 class ViewName(str):

@@ -14,6 +14,7 @@ import rekindle
 from rekindle.errors import (
     CorruptionError,
     DefinitionError,
+    RekindleError,
     StatementError,
     StreamError,
     UnknownNameError,
@@ -21,7 +22,7 @@ from rekindle.errors import (
 )
 from rekindle.runtime.database import Database
 from rekindle.runtime.streaming.definition import Source, StreamDefinition
-from rekindle.runtime.streaming.handle import StreamProgress
+from rekindle.runtime.streaming.handle import Stream, StreamProgress
 from tests.streams.drops import Drops
 
 COLUMNS = "id bigint, v string"
@@ -212,6 +213,116 @@ def test_streams_run_beside_each_other(db: Database, spark: SparkSession, tmp_pa
     assert sorted(row.id for row in db.table("u").collect()) == list(range(200, 208))
     assert {s.name: s.status for s in db.streams} == dict.fromkeys(into, "finished")
     db.check("n")
+
+
+def test_streams_into_several_tables_are_one_epoch(
+    warehouse: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """What their sources have at the same time is there together, also after a crash."""
+    orders, lines, gone = (Drops(tmp_path / name) for name in ("orders", "lines", "gone"))
+    schema = "id bigint, v string, at bigint"
+
+    def frames(order: str = schema) -> dict[str, Any]:
+        return {
+            "orders": orders.stream(spark, order),
+            "lines": (lines.stream(spark, COLUMNS), gone.stream(spark, COLUMNS)),
+        }
+
+    def start(db: Database, **how: Any) -> Stream:
+        given = frames()
+        added, removed = given["lines"]
+        upserts = {"mode": "upsert", "sequence_by": "at", "rejects": True}
+        return db.stream_together(
+            "shop",
+            {
+                "orders": {"frame": given["orders"], **upserts},
+                "lines": {"frame": added, "mode": "changes", "deletes": removed},
+            },
+            **how,
+        )
+
+    with rekindle.connect(warehouse, spark=spark) as db:
+        db.sql("CREATE TABLE orders (id BIGINT, v STRING NOT NULL, PRIMARY KEY (id))")
+        db.sql("CREATE TABLE lines (id BIGINT, v STRING)")
+        db.create_view(
+            "n", "SELECT o.v, count(*) AS n FROM orders o JOIN lines USING (id) GROUP BY 1"
+        )
+        orders.drop([{"id": 1, "v": "a", "at": 2}, {"id": 2, "v": None, "at": 1}])
+        lines.drop([{"id": 1, "v": "x"}, {"id": 1, "v": "y"}])
+        gone.drop([])
+        before = db.epoch
+        stream = start(db, available_now=True)
+        assert stream.await_termination(120)
+        progress = stream.progress
+        assert (progress.batches, progress.rows, progress.rejected) == (1, 4, 1)
+        assert rows(db, "n") == [("a", 2)]
+        for name in ("orders", "lines", "orders_rejected"):
+            (epoch,) = {row._epoch for row in db.changes(name).collect()}
+            assert epoch == progress.epoch is not None and epoch > before
+        (info,) = db.streams
+        assert (info.name, info.table, info.mode) == ("shop", "orders, lines", "upsert, changes")
+    notes = Path(warehouse) / "streams" / "shop" / "commits"
+    for name in ("0", ".0.crc"):
+        (notes / name).unlink()
+    orders.drop([{"id": 1, "v": "b", "at": 3}, {"id": 1, "v": "late", "at": 1}])
+    gone.drop([{"id": 1, "v": "x"}])
+    with rekindle.connect(warehouse, spark=spark) as db:
+        with pytest.raises(DefinitionError, match="several tables"):
+            db.resume_streams({"shop": orders.stream(spark, schema)})
+        stream = db.resume_streams({"shop": frames()})["shop"]
+        assert stream.await_termination(120)
+        progress = stream.progress
+        assert (progress.repeated, progress.batches, progress.late) == (1, 1, 1)
+        assert db.running_stream("shop") is stream
+        assert rows(db, "n") == [("b", 1)]
+        db.check("n")
+        for wrong, words in [
+            ({"orders": orders.stream(spark, schema)}, "goes into 'orders' and 'lines'"),
+            ({"orders": {"frame": None, "moed": "append"}}, "option of the rows"),
+            ({"orders": orders.stream(spark, schema), "Orders": None}, "given twice"),
+            ({}, "is given none"),
+        ]:
+            with pytest.raises(RekindleError, match=words):
+                db.stream_together("shop", wrong)
+        # Neither table has rows of a batch that one of them cannot take.
+        db.drop_stream("shop")
+        db.sql("TRUNCATE TABLE lines")
+        gone.drop([{"id": 77, "v": "never there"}])
+        stream = start(db)
+        with pytest.raises(StreamError, match="could not be applied to 'orders, lines'"):
+            stream.process_all_available()
+        assert stream.progress.epoch is not None and len(rows(db, "lines")) == 1
+        db.check("n")
+
+
+def test_a_stream_that_cannot_start_is_not_stored(
+    db: Database, spark: SparkSession, drops: Drops
+) -> None:
+    db.sql("CREATE TABLE t (id BIGINT, v STRING)")
+    frame = drops.stream(spark, COLUMNS)
+    with pytest.raises(DefinitionError, match="cannot be triggered every '5 parsecs'"):
+        db.stream("t", frame, interval="5 parsecs")
+    with pytest.raises(DefinitionError, match="not both"):
+        db.stream("t", frame, interval="5 seconds", available_now=True)
+    counts = frame.groupBy("v").count().selectExpr("count AS id", "v")
+    with pytest.raises(StreamError, match="output mode"):
+        db.stream("t", counts)
+    assert db.streams == [] and db.resume_streams() == {}
+    with pytest.raises(UnknownNameError, match="'t'"):
+        db.running_stream("t")
+    db.sql(
+        f"CREATE STREAM s INTO t FROM json SCHEMA '{COLUMNS}' OPTIONS (path '{drops.path}') "
+        "WITH (interval = '100 milliseconds')"
+    )
+    drops.drop([{"id": 1, "v": "a"}])
+    stream = db.running_stream("s")
+    stream.process_all_available()
+    assert rows(db, "t") == [(1, "a")]
+    stream.stop()
+    with pytest.raises(StreamError, match="output mode"):
+        db.stream("t", counts, name="s")
+    (info,) = db.streams
+    assert info.source == "json", "it is what it was before"
 
 
 def test_a_restored_database_says_where_its_streams_stood(

@@ -21,6 +21,7 @@ from rekindle.errors import ConstraintError, DefinitionError, RekindleError, Sta
 from rekindle.runtime.database import Database
 from rekindle.runtime.time import lateness, watermarks
 from rekindle.runtime.time.clauses import TimedClauses, read_timed
+from rekindle.runtime.time.tables import shown_instant
 from tests.spark.helpers import collected, refused
 from tests.time.test_clock import _all
 
@@ -486,6 +487,15 @@ def test_clauses_are_read_where_they_stand() -> None:
             "CREATE TABLE t (a TIMESTAMP LATENESS INTERVAL 1 DAY, b TIMESTAMP LATENESS "
             "INTERVAL 1 DAY)"
         )
+
+
+def test_a_watermark_before_all_times_is_shown_as_the_first() -> None:
+    """That of a table whose only row is of the year 1."""
+    first, last = (each.replace(tzinfo=dt.UTC) for each in (dt.datetime.min, dt.datetime.max))
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    assert shown_instant((first - epoch) // dt.timedelta(microseconds=1) - 300_000_000) == first
+    assert shown_instant(10**18) == last
+    assert shown_instant(int(BEGINNING.timestamp()) * 10**6) == BEGINNING
 
 
 def test_a_recursion_over_late_rows_keeps_all_and_is_filled_again(db: Database) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rekindle.shapes import (
+    Shape,
     list_of,
     map_of,
     open_record,
@@ -69,8 +70,29 @@ class StreamDefinition:
     """None of a stream that was given as a DataFrame."""
     deletes: Source | None = None
     """Where the rows come from that leave the table."""
+    beside: tuple[StreamDefinition, ...] = ()
+    """What comes into other tables in the same batches: how its rows change them, and no more."""
     unknown: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know, as they were found."""
+
+    @property
+    def parts(self) -> tuple[StreamDefinition, ...]:
+        """How rows change each of the tables."""
+        return (self, *self.beside)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(part.table for part in self.parts)
+
+    def with_beside(self, beside: tuple[StreamDefinition, ...]) -> StreamDefinition:
+        """The same with what comes into other tables."""
+        return replace(self, beside=beside)
+
+    def triggered(
+        self, interval: str | None, available_now: bool, checkpoint: str | None
+    ) -> StreamDefinition:
+        """The same with when batches come, and where their notes are."""
+        return replace(self, interval=interval, available_now=available_now, checkpoint=checkpoint)
 
     def to_json(self) -> dict[str, Any]:
         """The stored form: what is not as it is by default."""
@@ -82,6 +104,8 @@ class StreamDefinition:
             said["source"] = self.source.to_json()
         if self.deletes is not None:
             said["deletes"] = self.deletes.to_json()
+        if self.beside:
+            said["beside"] = [part.to_json() for part in self.beside]
         return {**said, **self.unknown}
 
     @property
@@ -91,6 +115,12 @@ class StreamDefinition:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamDefinition:
+        alone = {name: value for name, value in data.items() if name != "beside"}
+        beside = tuple(cls._of_part(part) for part in data.get("beside", ()))
+        return replace(cls._of_part(alone), beside=beside)
+
+    @classmethod
+    def _of_part(cls, data: Mapping[str, Any]) -> StreamDefinition:
         known = {name: data[name] for name in _PLAIN if name in data}
         others = data.keys() - {*_PLAIN, "except_columns", "source", "deletes"}
         source, deletes = data.get("source"), data.get("deletes")
@@ -110,17 +140,15 @@ _PLAIN = (
     *("rejects", "interval", "available_now", "checkpoint"),
 )
 _SOURCE = record({"schema": optional(text)}, format=text, options=map_of(text))
-check_stream = open_record(
-    {
-        **{name: optional(text) for name in ("weight", "operation", "sequence_by")},
-        **{name: optional(text) for name in ("apply_as_deletes", "interval", "checkpoint")},
-        "rejects": truth,
-        "available_now": truth,
-        "except_columns": list_of(text),
-        **{name: optional(_SOURCE) for name in ("source", "deletes")},
-    },
-    table=text,
-    # A mode that a later version has is refused when the stream is run.
-    mode=text,
-)
+_LATER: Mapping[str, Shape] = {
+    **{name: optional(text) for name in ("weight", "operation", "sequence_by")},
+    **{name: optional(text) for name in ("apply_as_deletes", "interval", "checkpoint")},
+    "rejects": truth,
+    "available_now": truth,
+    "except_columns": list_of(text),
+    **{name: optional(_SOURCE) for name in ("source", "deletes")},
+}
+# A mode that a later version has is refused when the stream is run.
+_PART = open_record(_LATER, table=text, mode=text)
+check_stream = open_record({**_LATER, "beside": list_of(_PART)}, table=text, mode=text)
 """The shape of a stored definition."""

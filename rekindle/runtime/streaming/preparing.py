@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -51,6 +53,38 @@ def prepared(
         return added.unionByName(removed)
     except (Py4JJavaError, PySparkException) as error:
         raise spark_error(error) from error
+
+
+def together(frames: Sequence[DataFrame]) -> DataFrame:
+    """The prepared rows for several tables as one DataFrame, those of each in a column of its own.
+
+    So one query reads all sources, and a batch of it has what each of them has to give.
+    """
+    if len(frames) == 1:
+        return frames[0]
+    wanted = [frame.schema for frame in frames]
+    found = [
+        frame.select(
+            *(
+                (F.struct("*") if i == own else F.lit(None).cast(type_)).alias(_part_name(i))
+                for i, type_ in enumerate(wanted)
+            )
+        )
+        for own, frame in enumerate(frames)
+    ]
+    return reduce(DataFrame.union, found)
+
+
+def apart(rows: pa.Table, count: int) -> list[pa.Table]:
+    """The rows for each table again, in their order."""
+    if count == 1:
+        return [rows]
+    columns = [rows.column(_part_name(i)).combine_chunks() for i in range(count)]
+    return [pa.Table.from_struct_array(each.filter(each.is_valid())) for each in columns]
+
+
+def _part_name(place: int) -> str:
+    return f"p{place}"
 
 
 def sequence_type(frame: DataFrame, node: Table, column: str) -> str:

@@ -118,9 +118,10 @@ def refuse_untrusted(
             detail="its checkpoint is not in the database",
             hint=hint,
         )
-    if definition.apply_as_deletes is not None:
-        query = f"SELECT * FROM {quoted(name)} WHERE {definition.apply_as_deletes}"
-        refuse_code(connection.catalyst, parse(connection.catalyst, query), [name])
+    for part in definition.parts:
+        if part.apply_as_deletes is not None:
+            query = f"SELECT * FROM {quoted(name)} WHERE {part.apply_as_deletes}"
+            refuse_code(connection.catalyst, parse(connection.catalyst, query), [name])
 
 
 def _text(definition: StreamDefinition) -> str:

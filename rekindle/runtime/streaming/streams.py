@@ -8,7 +8,7 @@ each other; batches that are committed at the same time share an epoch, as any t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from rekindle.catalyst.failures import spark_error
 from rekindle.catalyst.types import data_type
@@ -33,9 +34,16 @@ from rekindle.runtime.places import database_place
 from rekindle.runtime.streaming.applying import Batch
 from rekindle.runtime.streaming.checkpoints import Checkpoint, check_name
 from rekindle.runtime.streaming.definition import MODES, StreamDefinition
+from rekindle.runtime.streaming.given import Given
 from rekindle.runtime.streaming.handle import RUNNING, Applied, Stream
 from rekindle.runtime.streaming.marks import is_repeated, lost, read_mark
-from rekindle.runtime.streaming.preparing import check_mode, prepared, sequence_type
+from rekindle.runtime.streaming.preparing import (
+    apart,
+    check_mode,
+    prepared,
+    sequence_type,
+    together,
+)
 from rekindle.runtime.streaming.rejecting import SCHEMA, rejected_name
 from rekindle.runtime.streaming.sequences import Sequences, sequences_name
 from rekindle.runtime.streaming.sources import (
@@ -74,44 +82,56 @@ class Streams:
     # ---- starting ----------------------------------------------------------------------------
 
     def start(
-        self,
-        name: str | None,
-        frame: DataFrame,
-        definition: StreamDefinition,
-        *,
-        deletes: DataFrame | None = None,
-        keys: object = None,
+        self, name: str | None, definition: StreamDefinition, given: Sequence[Given]
     ) -> Stream:
-        """Start a stream, which is stored first."""
+        """Start a stream, which is stored first; each of its tables is given its rows."""
         self.connection.check_writable()
-        node = self._table(definition.table)
-        definition = replace(definition, table=node.name)
-        name = check_name(node.name if name is None else name)
+        nodes = [self._table(table) for table in definition.tables]
+        name = check_name(nodes[0].name if name is None else name)
+        definition = _named(definition, nodes)
         self._refuse(name, definition)
-        for each in [frame] if deletes is None else [frame, deletes]:
-            if not isinstance(each, DataFrame) or not each.isStreaming:
-                raise DefinitionError(
-                    f"stream '{name}' is not given a streaming DataFrame",
-                    hint="such as spark.readStream.schema(...).json(directory)",
-                )
-        check_mode(definition, node, deletes)
-        _check_keys(keys, node)
-        rows = prepared(self.connection.catalyst, frame, deletes, node, definition)
-        sequences = self._sequences(frame, node, definition)
-        if definition.rejects:
-            self._ensure(rejected_name(node.name), SCHEMA, ())
+        parts = list(zip(definition.parts, nodes, given, strict=True))
+        rows = together([self._rows(name, *part) for part in parts])
+        applied = tuple(self._part(*part) for part in parts)
         place = database_place(self.connection.path)
         _check_no_secret(name, definition.checkpoint)
         checkpoint = Checkpoint.of(place, name, definition.checkpoint)
         last = read_mark(name, self._offset(name))
         if last is not None and checkpoint.query(self.connection.spark) != last.query:
             raise lost(name, last)
-        self._define(name, definition)
-        applying = _Applying(self, name, node, definition, sequences, checkpoint)
-        stream = Stream(name, node.name, applying.apply)
-        self._run(stream, rows, definition, checkpoint)
+        applying = _Applying(self, name, applied, checkpoint)
+        stream = Stream(name, ", ".join(definition.tables), applying.apply)
+        writer = _writer(stream, rows, definition, checkpoint)
+        before = self._define(name, definition)
+        try:
+            self._run(stream, writer)
+        except BaseException:
+            # What cannot be started is not there to be resumed.
+            self._define(name, before)
+            raise
         self.running[name] = stream
         return stream
+
+    def _rows(
+        self, name: str, definition: StreamDefinition, node: Table, given: Given
+    ) -> DataFrame:
+        """The rows for one of the tables as they are collected."""
+        for each in [given.frame] if given.deletes is None else [given.frame, given.deletes]:
+            if not isinstance(each, DataFrame) or not each.isStreaming:
+                raise DefinitionError(
+                    f"stream '{name}' is not given a streaming DataFrame",
+                    hint="such as spark.readStream.schema(...).json(directory)",
+                )
+        check_mode(definition, node, given.deletes)
+        _check_keys(given.keys, node)
+        return prepared(self.connection.catalyst, given.frame, given.deletes, node, definition)
+
+    def _part(self, definition: StreamDefinition, node: Table, given: Given) -> _Part:
+        """How rows change one of the tables, with the tables that this needs beside it."""
+        sequences = self._sequences(given.frame, node, definition)
+        if definition.rejects:
+            self._ensure(rejected_name(node.name), SCHEMA, ())
+        return _Part(node, definition, sequences)
 
     def _refuse(self, name: str, definition: StreamDefinition) -> None:
         """Raise if the stream runs already, or is another one."""
@@ -120,18 +140,20 @@ class Streams:
                 f"stream '{name}' is running",
                 hint="stop it first, or give the other one a name= of its own",
             )
-        if definition.mode not in MODES:
-            raise unknown_name("mode of a stream", definition.mode, MODES)
-        if definition.unknown:
-            raise DefinitionError(
-                f"stream '{name}' was defined by a newer version of Rekindle",
-                detail=f"unknown: {', '.join(definition.unknown)}",
-                hint="upgrade the rekindle package, or drop the stream and define it again",
-            )
+        for part in definition.parts:
+            if part.mode not in MODES:
+                raise unknown_name("mode of a stream", part.mode, MODES)
+            if part.unknown:
+                raise DefinitionError(
+                    f"stream '{name}' was defined by a newer version of Rekindle",
+                    detail=f"unknown: {', '.join(part.unknown)}",
+                    hint="upgrade the rekindle package, or drop the stream and define it again",
+                )
         known = self.connection.engine.state.streams.get(name)
-        if known is not None and known.table != definition.table:
+        if known is not None and known.tables != definition.tables:
+            were, are = (" and ".join(map(repr, d.tables)) for d in (known, definition))
             raise DefinitionError(
-                f"stream '{name}' goes into '{known.table}' and not into '{definition.table}'",
+                f"stream '{name}' goes into {were} and not into {are}",
                 hint=f"give another name=, or DROP STREAM {name}",
             )
 
@@ -202,47 +224,51 @@ class Streams:
                 hint=f"rename or drop '{name}'",
             )
 
-    def _define(self, name: str, definition: StreamDefinition) -> None:
+    def _define(self, name: str, definition: StreamDefinition | None) -> StreamDefinition | None:
+        """Store a definition, or none; gives the one before."""
         engine = self.connection.engine
         with self.connection.turn:
             state = engine.state
-            if state.streams.get(name) != definition:
-                engine.define_streams({**state.streams, name: definition}, state.offsets)
-        remember_definition(definition)
+            before = state.streams.get(name)
+            if before != definition:
+                streams = {k: v for k, v in state.streams.items() if k != name}
+                if definition is not None:
+                    streams[name] = definition
+                engine.define_streams(streams, state.offsets)
+        if definition is not None:
+            remember_definition(definition)
+        return before
 
-    def _run(
-        self,
-        stream: Stream,
-        rows: DataFrame,
-        definition: StreamDefinition,
-        checkpoint: Checkpoint,
-    ) -> None:
-        # Names of queries are unique in a session, which may have several databases.
-        title = f"{stream.name}-{secrets.token_hex(4)}"
-        writer = rows.writeStream.foreachBatch(stream.take).queryName(title)
-        writer = writer.option("checkpointLocation", checkpoint.place)
+    def _run(self, stream: Stream, writer: DataStreamWriter) -> None:
         try:
-            if definition.available_now:
-                writer = writer.trigger(availableNow=True)
-            elif definition.interval is not None:
-                writer = writer.trigger(processingTime=definition.interval)
             stream.started(writer.start())
         except (Py4JJavaError, PySparkException) as error:
             stream.given_up()
-            raise spark_error(error) from error
-        except ValueError as error:
-            stream.given_up()
-            raise DefinitionError(
-                f"stream '{stream.name}' cannot be triggered so", detail=str(error)
+            found = spark_error(error)
+            raise StreamError(
+                f"stream '{stream.name}' cannot be started",
+                detail=found.detail or found.message,
+                hint=found.hint,
             ) from error
 
     def create(self, name: str, definition: StreamDefinition) -> Stream:
         """Start a stream whose source is a format with options."""
         check_source(name, definition)
-        rows, deletes = frames_of(self.connection, definition)
-        return self.start(name, rows, definition, deletes=deletes)
+        return self.start(name, definition, [Given(*frames_of(self.connection, definition))])
 
     # ---- afterwards --------------------------------------------------------------------------
+
+    def handle(self, name: str) -> Stream:
+        """The stream of a name, which was started by this connection."""
+        known = self.connection.refreshed().state.streams
+        if name not in known and name not in self.running:
+            raise unknown_name("stream", name, known)
+        if name not in self.running:
+            raise StreamError(
+                f"stream '{name}' was not started by this connection",
+                hint="start it by db.resume_streams()",
+            )
+        return self.running[name]
 
     def listed(self) -> list[StreamInfo]:
         """Every stream of the database."""
@@ -255,8 +281,8 @@ class Streams:
             found.append(
                 StreamInfo(
                     name,
-                    definition.table,
-                    definition.mode,
+                    ", ".join(definition.tables),
+                    ", ".join(dict.fromkeys(part.mode for part in definition.parts)),
                     "stopped" if stream is None else stream.status,
                     source,
                     None if offset is None else offset.text,
@@ -288,20 +314,26 @@ class Streams:
         for name, definition in waiting.items():
             refuse_untrusted(self.connection, name, definition, is_given=name in frames)
         given = {
-            name: self._given(definition, frames.get(name)) for name, definition in waiting.items()
-        }
-        return {
-            name: self.start(name, given[name][0], definition, deletes=given[name][1])
+            name: self._given(name, definition, frames.get(name))
             for name, definition in waiting.items()
         }
+        return {
+            name: self.start(name, definition, given[name]) for name, definition in waiting.items()
+        }
 
-    def _given(
-        self, definition: StreamDefinition, frame: Any
-    ) -> tuple[DataFrame, DataFrame | None]:
-        if frame is None:
-            return frames_of(self.connection, definition)
-        pair = frame if isinstance(frame, tuple) and len(frame) == 2 else (frame, None)
-        return pair[0], pair[1]
+    def _given(self, name: str, definition: StreamDefinition, frame: Any) -> list[Given]:
+        """The rows for each table of a stream that is resumed."""
+        if not definition.beside:
+            frames = frames_of(self.connection, definition) if frame is None else frame
+            return [Given.of(frames)]
+        tables = frame if isinstance(frame, Mapping) else {}
+        if sorted(tables) != sorted(definition.tables):
+            raise DefinitionError(
+                f"stream '{name}' goes into several tables, each of which needs its DataFrame",
+                detail=f"they are {', '.join(definition.tables)}",
+                hint="give db.resume_streams({name: {table: spark.readStream..., ...}})",
+            )
+        return [Given.of(tables[table]) for table in definition.tables]
 
     def drop(self, name: str) -> None:
         """Stop a stream and forget it, with how far it was read. Its rows stay."""
@@ -335,14 +367,37 @@ class Streams:
 
 
 @dataclass(frozen=True, slots=True)
+class _Part:
+    """How rows of a stream change one of its tables."""
+
+    node: Table
+    definition: StreamDefinition
+    sequences: Sequences | None
+
+    def apply(self, tx: Transaction, rows: pa.Table, stream: str, number: int) -> Applied:
+        """Change the table by the rows of a batch that are for it."""
+        node = tx.changeable(self.definition.table)
+        if node.id != self.node.id:
+            raise StreamError(
+                f"'{node.name}' has got other columns since stream '{stream}' was started",
+                hint="start the stream again, with the columns that the table has now",
+            )
+        batch = Batch.collected(rows, node, self.definition, self.sequences)
+        if len(rows):
+            batch.apply(tx)
+        aside = batch.rejects.rows(stream, number)
+        if aside:
+            tx.insert(rejected_name(node.name), aside)
+        return Applied(None, len(rows), len(aside), batch.late)
+
+
+@dataclass(frozen=True, slots=True)
 class _Applying:
     """How batches of one stream are applied."""
 
     streams: Streams
     name: str
-    node: Table
-    definition: StreamDefinition
-    sequences: Sequences | None
+    parts: tuple[_Part, ...]
     checkpoint: Checkpoint
 
     def apply(self, rows: pa.Table, number: int, query: str) -> Applied:
@@ -350,30 +405,56 @@ class _Applying:
         connection = self.streams.connection
         connection.check_open()
         mark = self.checkpoint.planned(connection.spark, number, query)
-        late = rejected = 0
+        applied: list[Applied] = []
 
         def work(tx: Transaction) -> None:
-            nonlocal late, rejected
+            applied.clear()  # It may be done again.
             last = read_mark(self.name, tx.offset(self.name))
             if is_repeated(self.name, last, mark):
                 return
-            node = tx.changeable(self.definition.table)
-            if node.id != self.node.id:
-                raise StreamError(
-                    f"'{node.name}' has got other columns since stream '{self.name}' was started",
-                    hint="start the stream again, with the columns that the table has now",
-                )
-            batch = Batch.collected(rows, node, self.definition, self.sequences)
-            if len(rows):
-                batch.apply(tx)
-            aside = batch.rejects.rows(self.name, number)
-            if aside:
-                tx.insert(rejected_name(node.name), aside)
-            late, rejected = batch.late, len(aside)
+            for part, own in zip(self.parts, apart(rows, len(self.parts)), strict=True):
+                applied.append(part.apply(tx, own, self.name, number))
             tx.advance(self.name, mark.text)
 
         epoch = self.streams.change(work)
+        rejected, late = (sum(each.rejected for each in applied), sum(a.late for a in applied))
         return Applied(epoch, len(rows), rejected, late)
+
+
+def _writer(
+    stream: Stream, rows: DataFrame, definition: StreamDefinition, checkpoint: Checkpoint
+) -> DataStreamWriter:
+    """The query of a stream, ready to be started; refuses what cannot be a trigger."""
+    # Names of queries are unique in a session, which may have several databases.
+    title = f"{stream.name}-{secrets.token_hex(4)}"
+    writer = rows.writeStream.foreachBatch(stream.take).queryName(title)
+    writer = writer.option("checkpointLocation", checkpoint.place)
+    try:
+        if definition.available_now:
+            return writer.trigger(availableNow=True)
+        if definition.interval is not None:
+            return writer.trigger(processingTime=definition.interval)
+        return writer
+    except (Py4JJavaError, PySparkException, ValueError) as error:
+        stream.given_up()
+        raise DefinitionError(
+            f"stream '{stream.name}' cannot be triggered every '{definition.interval}'",
+            detail=str(error).split("\n")[0],
+            hint="such as interval='5 seconds'",
+        ) from error
+
+
+def _named(definition: StreamDefinition, nodes: Sequence[Table]) -> StreamDefinition:
+    """A definition with its tables as they are called, each of them once."""
+    names = [node.name for node in nodes]
+    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    if twice:
+        raise DefinitionError(
+            f"rows for '{twice[0]}' are given twice",
+            hint="union the DataFrames, or make two streams of them",
+        )
+    parts = [replace(d, table=n) for d, n in zip(definition.parts, names, strict=True)]
+    return parts[0].with_beside(tuple(parts[1:]))
 
 
 def _check_no_secret(name: str, place: str | None) -> None:

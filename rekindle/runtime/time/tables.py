@@ -133,6 +133,15 @@ class Watermark:
     """Rows with an earlier time have left the table."""
 
 
+def shown_instant(micros: int) -> dt.datetime:
+    """An instant in UTC; before the first that Python has, and after the last, it is that one."""
+    try:
+        return _BEGINNING + dt.timedelta(microseconds=micros)
+    except OverflowError:
+        end = dt.datetime.min if micros < 0 else dt.datetime.max
+        return end.replace(tzinfo=dt.UTC)
+
+
 def watermark_of(engine: Engine, table: str) -> Watermark:
     """The watermark of a table as it is now."""
     entry = engine.state.entry(table)
@@ -146,10 +155,8 @@ def watermark_of(engine: Engine, table: str) -> Watermark:
     row = engine.watermark(entry.name)
 
     def instant(micros: int | None) -> dt.datetime | None:
-        if micros is None:
-            return None
-        found = _BEGINNING + dt.timedelta(microseconds=micros)
-        return found if field.type == "timestamp" else found.replace(tzinfo=None)
+        found = None if micros is None else shown_instant(micros)
+        return found if found is None or field.type == "timestamp" else found.replace(tzinfo=None)
 
     return Watermark(
         entry.name,
