@@ -91,7 +91,7 @@ def _explained_levels(
             lines.append(f"  {'':<20} {said}{_divided(connection.engine, view.node)}")
     if _is_in_rows(entry):
         lines.append(f"{_IN_ROWS}; those above are of elements without an order, or of a source")
-    lines += [*_measured(entry), *_estimated(connection, entry)]
+    lines += [*_measured(entry), *_chosen(state, entry, level), *_estimated(connection, entry)]
     title = f"{'view' if isinstance(entry, ViewEntry) else 'table'} {entry.name}"
     title += _left_out(connection.engine, entry.name)
 
@@ -127,6 +127,24 @@ def _measured(entry: Entry) -> Iterator[str]:
                 f"bags of {path} are {place}: shredding = 'partial', the largest had {largest:,} "
                 f"elements when the view was made, and up to {MOST_ELEMENTS} stay"
             )
+
+
+def _chosen(state: State, entry: Entry, level: Level) -> Iterator[str]:
+    """Why the bags of a comprehension are where they are, if the user did not say.
+
+    An array is made anew from the rows of its bag, which are kept for that, and so are those around
+    it. So it never keeps or writes less than a dictionary, and gains at reading only.
+    """
+    definition = entry.definition if isinstance(entry, ViewEntry) else None
+    if not isinstance(definition, ComprehensionDefinition) or definition.is_of_part:
+        return
+    if isinstance(entry, ViewEntry) and "shredding" not in entry.said:
+        top, *inner = (_rows(state, each) for _, each in level.paths())
+        mean = sum(inner) / max(1, top)
+        yield (
+            f"shredding = 'full' by cost: {top + sum(inner):,} rows kept, 1 written for an element "
+            f"that comes; as arrays {top + 2 * sum(inner):,} kept, about {mean + 1:,.1f} written"
+        )
 
 
 def _rows(state: State, level: Level) -> int:

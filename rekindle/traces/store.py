@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -57,7 +57,7 @@ _PRIVATE_FILE = 0o600
 _PRIVATE_DIRECTORY = 0o700
 _NAMED: set[str] = set()
 """Directories whose names this process has made durable."""
-_SYNCING = ThreadPoolExecutor(8, "rekindle-sync")
+_SYNCING = ThreadPoolExecutor(16, "rekindle-sync")
 """Threads that wait for the disk; starting some for every step would take longer than that."""
 
 
@@ -215,10 +215,12 @@ class Store:
         if not self.is_local:
             return
         paths = list(dict.fromkeys(paths))
-        places = [self.locate(path) for path in paths]
-        list(_SYNCING.map(_sync, places) if len(places) > 1 else map(_sync, places))
-        for directory in dict.fromkeys(os.path.dirname(path) for path in paths):
-            self.sync(directory)
+        syncs = [partial(_sync, self.locate(path)) for path in paths]
+        directories = dict.fromkeys(os.path.dirname(path) for path in paths)
+        syncs += [partial(self.sync, directory) for directory in directories]
+        # Nothing names these files yet, so neither bytes nor names have to be there first. The
+        # disk takes many syncs together: a step writes a file in a directory for each node.
+        list(_SYNCING.map(_called, syncs) if len(paths) > 1 else map(_called, syncs))
 
     def sync(self, directory: str = "") -> None:
         """Make the names in a directory, and its own, survive a crash.
@@ -505,6 +507,10 @@ def _make_directories(directory: str) -> None:
     _make_directories(parent)
     os.makedirs(directory, _PRIVATE_DIRECTORY, exist_ok=True)
     _sync(parent)
+
+
+def _called(action: Callable[[], None]) -> None:
+    action()
 
 
 def _sync(place: str) -> None:

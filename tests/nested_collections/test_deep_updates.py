@@ -190,6 +190,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_applied(filled: Database) -
             (lambda: orders.delete([(2, "sent", [])] * 2), ConstraintError, "no such element"),
             (lambda: orders.update({}, {"nope": 1}), UnknownNameError, "unknown field 'nope'"),
             (lambda: orders.update("nope = 1", {"okey": 1}), StatementError, "resolved"),
+            (lambda: orders.update(None, {"state": "sent"}), StatementError, "quotes: \"'sent'\""),
             (lambda: orders.update(None, {"okey": "'x'"}), RowError, "cannot take"),
             (lambda: orders.update(None, {}), RowError, "says what fields become"),
         ]:

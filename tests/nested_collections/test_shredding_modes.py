@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ def test_modes_hold_the_same_rows_after_every_step(
             db.sql(f"CREATE MATERIALIZED VIEW {name}_none OPTIONS (shredding = 'none') AS {text}")
         for mode in ("_full", "_none"):
             db.create_view(f"over{mode}", rekindle.comprehension(OVER.format(mode)))
+        db.create_view("unsaid", rekindle.comprehension(VIEWS["related"]))
         names = [*VIEWS, "over"]
         for _ in range(6):
             with db.transaction() as tx:
@@ -84,6 +86,11 @@ def test_modes_hold_the_same_rows_after_every_step(
         assert list(db.shredded("deep_none")) == [""]
         assert list(db.shredded("deep_full")) == ["", "movies", "movies.seen", "audience"]
         assert "shredding = 'none'" in db.definition("deep_none")
+        assert "by cost" not in str(db.explain("deep_full"))
+        said = str(db.explain("unsaid"))
+        top, inner = map(int, re.findall(r"^ +(?:top|related) +(\d+) rows", said, re.MULTILINE))
+        assert f"shredding = 'full' by cost: {top + inner} rows kept, 1 written" in said
+        assert f"as arrays {top + 2 * inner} kept" in said
         assert "in their rows" in str(db.explain("deep_none"))
         before = {name: _rows(db, f"{name}_none") for name in names}
     with rekindle.connect(tmp_path / "db", spark) as db:

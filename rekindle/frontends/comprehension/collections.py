@@ -9,10 +9,18 @@ from collections.abc import Sequence
 
 from pyspark.sql import types as T
 
-from rekindle.errors import unknown_name
+from rekindle.catalyst.jvm import children_of, simple_name
+from rekindle.errors import StatementError, unknown_name
 from rekindle.frontends.catalog import Catalog
 from rekindle.names import quoted
 from rekindle.nested.types import Bag, Boxed, KeyType, Mapping, Record, Scalar
+
+_OF_MANY_ROWS = {
+    "Aggregate": "an aggregate of rows",
+    "Window": "a window function",
+    "Generate": "a function that gives rows",
+}
+"""What is made of an expression that is not computed for each row."""
 
 
 def key_type(type_: T.DataType) -> KeyType:
@@ -76,6 +84,12 @@ class Collections:
         """Does a function of Spark give one value for many?"""
         return self._catalog.is_aggregate(name)
 
+    def measured_type(self, name: str, element: KeyType) -> KeyType:
+        """The type that an aggregate of Spark gives for elements of a type."""
+        element_ = f"CAST(NULL AS {spark_type(element)})"
+        schema = self._catalog.schema_of(f"SELECT {name}({element_}) AS e", {})
+        return key_type(schema.fields[0].dataType)
+
     def scalar_type(self, text: str, arguments: Sequence[KeyType]) -> KeyType:
         """The type that Spark gives an expression over {0}, {1}, .. of some types."""
         names = [f"a{i}" for i in range(len(arguments))]
@@ -84,5 +98,17 @@ class Collections:
             for name, type_ in zip(names, arguments, strict=True)
         ]
         given = f" FROM (SELECT {', '.join(columns)})" if columns else ""
-        schema = self._catalog.schema_of(f"SELECT {text.format(*names)} AS e{given}", {})
-        return key_type(schema.fields[0].dataType)
+        # In brackets, since what has no end would go on with the words after it.
+        frame = self._catalog.resolve(f"SELECT ({text.format(*names)}) AS e{given}")
+        waiting = [frame._jdf.queryExecution().analyzed()]
+        while waiting:
+            plan = waiting.pop()
+            what = _OF_MANY_ROWS.get(simple_name(plan))
+            if what is not None:
+                raise StatementError(
+                    f"{what} cannot stand here",
+                    detail="an expression is computed for one row",
+                    hint="an aggregate takes a collection: sum(for x in ... yield x.price)",
+                )
+            waiting += children_of(plan)
+        return key_type(frame.schema.fields[0].dataType)

@@ -16,6 +16,7 @@ from rekindle.errors import RekindleError, did_you_mean
 from rekindle.frontends.comprehension.applying import all_depending, depending, guarded, inside
 from rekindle.frontends.comprehension.collections import Collections, spark_type
 from rekindle.frontends.comprehension.functions import Function, calls
+from rekindle.frontends.comprehension.scalar_errors import naming_unbound
 from rekindle.frontends.comprehension.syntax import (
     Call,
     Collect,
@@ -330,7 +331,7 @@ class Elaborator:
                 type_ = self.collections.scalar_type(text, [boxed])
             whole = core.Measure("array", source, ScalarType(_array_type(source.type)))
             if not isinstance(type_, ScalarType):
-                raise place.error(f"{name} gives {type_}, and a scalar is needed here")
+                type_ = ScalarType(spark_type(type_))
             return core.Apply(core.ScalarFunction(text, type_), (whole,))
         key = _element(source.type.key)
         if not isinstance(key, ScalarType):
@@ -338,8 +339,12 @@ class Elaborator:
                 f"{name} takes a collection of scalars, not {source.type}",
                 f"such as {name}(for x in ... yield x.price)",
             )
+        if name == "sum" and not key.name.startswith(_ADDED):
+            raise place.error(
+                f"sum takes numbers, not {key}", "count(...), min(...) and max(...) take others"
+            )
         with _at(place):
-            type_ = self.collections.scalar_type(f"{name}({{0}})", [key])
+            type_ = self.collections.measured_type(name, key)
         if not isinstance(type_, ScalarType):
             raise place.error(f"{name} gives {type_}, and a scalar is needed here")
         return core.Measure(name, source, type_)
@@ -375,7 +380,7 @@ class Elaborator:
 
         template = "".join(map(text, pieces))
         called = (each for piece in pieces if not isinstance(piece, str) for each in calls(piece))
-        with _at(place), self._naming_unknown(called):
+        with _at(place), self._naming_unknown(called), naming_unbound(pieces, self._scope):
             type_ = self.collections.scalar_type(template, [each.type for each in arguments])
         if template == "{0}":
             return arguments[0]
@@ -525,6 +530,8 @@ class Elaborator:
 
 _BIGINT = ScalarType("bigint")
 _BOOLEAN = ScalarType("boolean")
+_ADDED = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "interval", "void")
+"""What the names of the types begin with whose values are added up."""
 
 
 def _counted(term: RingTerm) -> RingTerm:
@@ -581,7 +588,8 @@ def _conjuncts(pieces: Sequence[str | Expression]) -> list[list[str | Expression
             found.append([])
         else:
             found[-1].append(piece)
-    return found
+    # A side that is missing is an error of the whole.
+    return found if all(any(piece != " " for piece in side) for side in found) else [list(pieces)]
 
 
 def _word(piece: str | Expression) -> str:

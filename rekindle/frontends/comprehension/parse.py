@@ -169,6 +169,10 @@ _WORDS = {
 }
 
 
+_ENDING = ("YIELD", "COLLECT", "WHERE", "COMMA", "RPAR", "RSQB")
+"""What comes after an expression."""
+
+
 def _unreadable(error: UnexpectedInput, text: str) -> StatementError:
     if not isinstance(error, UnexpectedToken):
         place = Place(error.line, error.column, text)
@@ -181,10 +185,12 @@ def _unreadable(error: UnexpectedInput, text: str) -> StatementError:
         else Place(error.line, error.column, text)
     )
     accepted = [word for name, word in _WORDS.items() if name in error.accepts]
-    if "WORD" in error.accepts and "NUMBER" not in error.accepts:
+    if "NUMBER" in error.accepts:
+        # Within an expression nearly anything may come: what ends it says more.
+        ending = [w for name, w in _WORDS.items() if name in error.accepts and name in _ENDING]
+        accepted = ending if ending or "$END" in error.accepts else ["an expression"]
+    elif "WORD" in error.accepts:
         accepted = ["a name"]
-    elif "WORD" in error.accepts and not accepted:
-        accepted = ["an expression"]
     said = "the text ends too early" if at_end else f"'{error.token}' cannot stand here"
     return place.error(said, f"expected: {' or '.join(dict.fromkeys(accepted)) or 'the end'}")
 

@@ -202,14 +202,15 @@ class Select:
         if keys:
             scope = self.scope.computed({path: f"d.{names[path]}" for path in read})
             domain = Domain(f"(SELECT DISTINCT {', '.join(keys)} FROM ({base}))", scope, keys)
+        parts = blocks(measure.collection)
         rows = " UNION ALL ".join(
-            Select(self._known, block, domain, self._numbers)._elements(measure)
-            for block in blocks(measure.collection)
+            Select(self._known, block, domain, self._numbers)._elements(measure) for block in parts
         )
+        value = f"{_aggregate(measure, parts)} AS v"
         if not rows:
             raise UnsupportedError(f"{measure.name} of a collection that is always empty")
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
-        found = f"(SELECT {', '.join([*keys, f'{_aggregate(measure)} AS v'])} FROM ({rows}){group})"
+        found = f"(SELECT {', '.join([*keys, value])} FROM ({rows}){group})"
         if not keys:
             return f"CROSS JOIN {found} AS {alias}"
         same = " AND ".join(f"b.{key} <=> {alias}.{key}" for key in keys)
@@ -240,11 +241,13 @@ class Select:
         return self.sql([("e", key)], weight="w")
 
 
-def _aggregate(measure: core.Measure) -> str:
+def _aggregate(measure: core.Measure, parts: Sequence[Block]) -> str:
+    """The aggregate over the elements of some blocks, and what each counts for."""
     match measure.name:
         case "count":
             return "sum(w)"
-        case "sum":
+        case "sum" if any(part.count != 1 or part.factors for part in parts):
+            # Else without a product, which of decimals has fewer digits after the point.
             return "sum(w * e)"
         case "array":
             return "transform(sort_array(collect_list(named_struct('e', e))), x -> x.e)"

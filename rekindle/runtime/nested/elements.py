@@ -6,7 +6,9 @@ of scalars has elements of one field, `value`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,13 @@ from rekindle.calculus.schema import Field, Schema
 from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.nodes import Table
 from rekindle.columns import column_name, column_names
-from rekindle.errors import ConstraintError, DefinitionError, RowError, unknown_name
+from rekindle.errors import (
+    ConstraintError,
+    DefinitionError,
+    RowError,
+    StatementError,
+    unknown_name,
+)
 from rekindle.frontends.spark_sql.analyse import check_text, resolving
 from rekindle.names import quoted
 from rekindle.nested.levels import VALUE
@@ -179,11 +187,11 @@ class ElementType:
                 plain[i] = value
             if isinstance(value, str):
                 check_text(value)
-            with resolving(()):
+            with self._resolving():
                 written = F.expr(value) if isinstance(value, str) else F.col(quoted(field.name))
             shown.append(written.alias(field.name))
         node = Table(self.name, Schema((*self.schema.fields, Field(NUMBER, "bigint"))), (), "")
-        with resolving(()):
+        with self._resolving():
             chosen = frame.select(*shown, F.col(NUMBER))
         found = collect_arrow(self.reading.encode(chosen, node)).cast(payload_schema(node.schema))
         numbers = found.column(len(self.schema)).to_pylist()
@@ -195,8 +203,24 @@ class ElementType:
 
     def _filtered(self, elements: pa.Table, where: str) -> DataFrame:
         check_text(where)
-        with resolving(()):
+        with self._resolving():
             return self._numbered(elements).where(F.expr(where))
+
+    @contextmanager
+    def _resolving(self) -> Iterator[None]:
+        """Errors of a block about names say what there is."""
+        try:
+            with resolving(()):
+                yield
+        except StatementError as error:
+            if "UNRESOLVED_COLUMN" not in error.detail:
+                raise
+            raise StatementError(
+                f"an expression over the elements of '{self.name}' cannot be resolved",
+                detail=re.sub(f"`{NUMBER}`, |, `{NUMBER}`", "", error.detail),
+                hint=f"the fields are {', '.join(self.schema.names)}; a text is an expression of "
+                "SQL, and a text within it stands in quotes: \"'sent'\"",
+            ) from error
 
     def _numbered(self, elements: pa.Table) -> DataFrame:
         """The elements by the names of their fields, and the number of each."""

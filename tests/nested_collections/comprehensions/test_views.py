@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,21 @@ def _ordered(db: Database, condition: str) -> Any:
     return plain(found)
 
 
+def test_sums_of_decimals_keep_their_digits(db: Database) -> None:
+    db.sql("CREATE TABLE prices (k INT, d DECIMAL(38, 18), a ARRAY<INT>)")
+    db.sql("INSERT INTO prices VALUES (1, 0.000000000000000001, array(3, 1)), (1, 2, NULL)")
+    text = """for p in prices yield (a: sort_array(p.a),
+              s: sum(for q in prices where q.k = p.k yield q.d))"""
+    db.create_view("v", rekindle.comprehension(text))
+    assert rows(db, "v") == [
+        (None, Decimal("2.000000000000000001")),
+        ([1, 3], Decimal("2.000000000000000001")),
+    ]
+    db.sql("DELETE FROM prices WHERE d = 2")
+    assert rows(db, "v") == [([1, 3], Decimal("0.000000000000000001"))]
+    db.check("v")
+
+
 def test_elements_that_count_for_numbers(db: Database) -> None:
     db.sql("CREATE TABLE stock (part STRING, n INT)")
     db.sql("INSERT INTO stock VALUES ('bolt', 2), ('bolt', 1), ('nut', 0), ('cog', NULL)")
@@ -402,6 +418,20 @@ def test_placements_agree(db: Database, placement: str) -> None:
         ("flatten(movies)", StatementError, "flatten takes a collection of collections"),
         ("sum(movies)", StatementError, "sum takes a collection of scalars"),
         ("for m in movies yield (a: 1, a: 2)", RekindleError, "two fields 'a'"),
+        ("for m in movies yield sum(m.name)", StatementError, "an aggregate of rows cannot stand"),
+        ("for m in movies where count(*) > 1 yield 1", StatementError, "column 23: an aggregate"),
+        ("for m in movies yield rank() over (order by 1)", StatementError, "a window function"),
+        ("for m in movies yield explode(array(m.name))", StatementError, "that gives rows cannot"),
+        ("for m in movies where m.gen = 'a' and yield 1", StatementError, "and' is no expression"),
+        ("for m in movies yield m.name m.gen", StatementError, "'m.name m.gen' is no expression"),
+        ("for m in movies yield 1 + ", StatementError, "'1 +' is no expression of Spark SQL"),
+        ("for m in movies yield lower(name)", StatementError, "column 29: unknown name 'name'"),
+        ("for m in movies yield lower(name)", StatementError, "did you mean m.name?"),
+        ("for movie in movies yield moovie.name", StatementError, "did you mean 'movie'?"),
+        ("for m in movies yield", StatementError, "expected: an expression"),
+        ("sum(for m in movies yield m.name)", StatementError, "sum takes numbers, not string"),
+        ("for m in movies yield (x: movies) => 1", UnsupportedError, "a collection in them: 'x'"),
+        ("for m in movies yield (value: 1) => 1", DefinitionError, "a field called 'value'"),
     ],
 )
 def test_errors_name_what_is_wrong(
