@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import rekindle
 from rekindle.errors import (
+    ConstraintError,
     CorruptionError,
     DefinitionError,
     RekindleError,
@@ -293,6 +294,21 @@ def test_streams_into_several_tables_are_one_epoch(
             stream.process_all_available()
         assert stream.progress.epoch is not None and len(rows(db, "lines")) == 1
         db.check("n")
+
+
+def test_a_table_outlives_the_streams_into_it(db: Database) -> None:
+    """A stream without its table could not go on, or would in the middle of another's rows."""
+    for table in ("t", "u"):
+        db.create_table(table, "id BIGINT, v STRING")
+    both = StreamDefinition("t", beside=(StreamDefinition("u"),))
+    db._engine.define_streams({"both": both}, {})
+    for table in ("T", "u"):
+        with pytest.raises(ConstraintError, match="a stream goes into it: both"):
+            db.sql(f"DROP TABLE {table}")
+    db.drop_stream("both")
+    for table in ("t", "u"):
+        db.drop_table(table)
+    assert not db.tables
 
 
 def test_a_stream_that_cannot_start_is_not_stored(

@@ -311,9 +311,16 @@ class DataDefinition:
 
     @in_turn
     def drop(self, name: str, kind: type[Entry]) -> None:
-        """Drop a table or view that no view reads."""
+        """Drop a table or view that no view reads, and a table that no stream goes into."""
         self.connection.check_writable()
         entry = self._unread(name, kind, "dropped")
+        streams = self.connection.engine.state.streams
+        feeding = sorted(s for s, stream in streams.items() if entry.name in stream.tables)
+        if feeding:
+            raise ConstraintError(
+                f"'{entry.name}' cannot be dropped: a stream goes into it: {', '.join(feeding)}",
+                hint=f"drop the stream first: db.drop_stream({feeding[0]!r})",
+            )
         self.connection.engine.drop(entry)
         self.connection.forget(entry.name)
 
