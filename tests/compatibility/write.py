@@ -83,6 +83,17 @@ READINGS = (
     "YIELD (id: i.id, sold: FOR s IN sales WHERE s.item = i.id YIELD (shop: s.shop, n: s.n))",
 )
 """What has a watermark, and small bags in their rows: since the fifth database."""
+TOGETHER = (
+    "CREATE TABLE left_side (id BIGINT)",
+    "CREATE TABLE right_side (id BIGINT, v STRING)",
+    "CREATE MATERIALIZED VIEW sides AS SELECT l.id, r.v FROM left_side l JOIN right_side r "
+    "ON l.id = r.id",
+    "CREATE MATERIALIZED VIEW valued AS FOR i IN items YIELD i.name => "
+    "(FOR s IN sales WHERE s.item = i.id YIELD s.shop => s.n)",
+    "CREATE MATERIALIZED VIEW stays AS SELECT session_window(at, '1 hour') AS w, count(*) AS n "
+    "FROM readings GROUP BY 1",
+)
+"""Tables that one stream fills, values of values, sessions: since the seventh database."""
 POLICIES = {
     "weighed": ("view_tree", "SELECT s.shop, count(*) AS c, sum(s.n * i.id) AS w "
                 "FROM sales s JOIN items i ON s.item = i.id GROUP BY s.shop"),
@@ -163,6 +174,26 @@ def build(db: Database) -> None:
     db.redefine("plenty", "(l) -> l.n > 1")
     _build_arrivals(db)
     _build_readings(db)
+    _build_together(db)
+
+
+def _build_together(db: Database) -> None:
+    """What several collections are: of a loop, of one stream, and as values of each other."""
+    for statement in TOGETHER:
+        db.sql(statement)
+    in_turns = """let (a, b) = repeat (a, b) = ({1}, select e.a from e in edges)
+      step (b, select distinct n from n in a union (select e.b from k in b, e in edges
+                                                     where e.a = k)) limit 150
+      in select (x, count(select y from y in b where y = x)) from x in a"""
+    db.create_view("in_turns", rekindle.mrql(in_turns))
+    with tempfile.TemporaryDirectory() as arriving:
+        frames = {}
+        for table, schema in (("left_side", "id BIGINT"), ("right_side", "id BIGINT, v STRING")):
+            place = Path(arriving) / table
+            place.mkdir()
+            (place / "1.json").write_text(json.dumps({"id": 1, "v": table}))
+            frames[table] = db.spark.readStream.schema(schema).json(str(place))
+        db.stream_together("both", frames, available_now=True).await_termination()
 
 
 def _build_readings(db: Database) -> None:
