@@ -6,14 +6,17 @@ import pyarrow as pa
 import pytest
 
 from rekindle.errors import DefinitionError, UnknownNameError
-from rekindle.runtime.streaming.definition import StreamDefinition, check_stream
+from rekindle.runtime.streaming.definition import Source, StreamDefinition, check_stream
 from rekindle.runtime.streaming.given import read_together
 from rekindle.runtime.streaming.preparing import apart
 from rekindle.shapes import ShapeError
 
 DEFINITION = StreamDefinition(
     "orders",
+    "changes",
     interval="5 seconds",
+    source=Source("json", {"path": "/come"}, "id BIGINT"),
+    deletes=Source("json", {"path": "/go"}, "id BIGINT"),
     beside=(StreamDefinition("lines", "upsert", sequence_by="at", except_columns=("op",)),),
 )
 
