@@ -113,15 +113,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def utc(spark: SparkSession) -> Iterator[SparkSession]:
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield spark
-    assert before is not None
-    spark.conf.set("spark.sql.session.timeZone", before)
-
-
-@pytest.fixture(scope="module")
 def events(utc: SparkSession, place: Path) -> Iterator[Database]:
     """A database of two streams, with views whose state is bounded, and one whose is not."""
     with rekindle.connect(str(place / "w"), spark=utc) as db:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -209,15 +209,6 @@ PIECES: tuple[Piece, ...] = (
     *(_filtered, _projected, _grouped, _newest, _distinct, _combined, _joined, _with_match),
     *(_first, _neighbour, _sessions, _sliding, _running),
 )
-
-
-@pytest.fixture
-def utc(spark: SparkSession) -> Iterator[SparkSession]:
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    yield spark
-    assert before is not None
-    spark.conf.set("spark.sql.session.timeZone", before)
 
 
 @pytest.fixture
