@@ -42,6 +42,25 @@ def test_round_trip(
     assert store.list("nowhere") == []
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_files_are_durable_with_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Once `flush` is over no bytes can be lost, nor the name of a file or of a directory."""
+    store = Store(str(tmp_path))
+    paths = [f"data/node{i}/a.arrow" for i in range(count)]
+    for path in paths:
+        store.write(path, TABLE, Durability.DEFERRED)
+    synced: list[str] = []
+    monkeypatch.setattr("rekindle.traces.store._sync", synced.append)
+    monkeypatch.setattr("rekindle.traces.store._NAMED", set())
+    store.flush(paths)
+    wanted = {Path(store.root), Path(store.root, "data")}
+    for path in paths:
+        wanted |= {Path(store.root, path), Path(store.root, path).parent}
+    assert {Path(place) for place in synced} == wanted
+
+
 def test_works_on_other_filesystems_and_through_pickle() -> None:
     store = pickle.loads(pickle.dumps(Store("mock:///root")))
     segment = store.write("x/a.arrow", TABLE)
