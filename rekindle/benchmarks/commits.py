@@ -17,7 +17,7 @@ from rekindle.benchmarks.workload import Workload
 from rekindle.runtime.database import Database
 
 THREADS = 16
-EACH = 6
+EACH = 25
 """Transactions of a thread in a round."""
 LIMIT = 5.0
 

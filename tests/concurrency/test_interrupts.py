@@ -178,13 +178,13 @@ def test_who_waits_past_its_time_in_a_group_that_is_committed_does_not_spin() ->
     commits = commits_of(store)
     begun, end = threading.Event(), threading.Event()
     waits: list[float | None] = []
-    wait = commits._guard.wait
+    wait = commits._settled.wait
 
     def counted(timeout: float | None = None) -> bool:
         waits.append(timeout)
         return wait(timeout)
 
-    commits._guard.wait = counted  # type: ignore[method-assign]
+    commits._settled.wait = counted  # type: ignore[method-assign]
 
     def slow(*given: Any) -> int:
         begun.set()
@@ -206,7 +206,7 @@ def test_who_waits_past_its_time_in_a_group_that_is_committed_does_not_spin() ->
     assert len(waits) < 10
     late.epoch = 7
     with commits._guard:
-        commits._guard.notify_all()
+        commits._settled.notify_all()
     follower.join(10)
     end.set()
     leader.join(10)

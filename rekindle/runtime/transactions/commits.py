@@ -40,10 +40,11 @@ from rekindle.traces.trace import Trace
 
 GROUPED_ROWS = 50_000
 """A change of more rows is a step of its own."""
-GATHERING_SHARE = 0.25
-"""A group waits for those who were in the last one, for this part of the time which that took."""
+GATHERING_SHARE = 0.5
+"""A group waits for those who were in the last one while they come, one within this part of the
+time which that took after the other."""
 GATHERING_SECONDS = 0.02
-"""And no longer than this."""
+"""And no longer than this, nor than the last one took."""
 OF_ROWS = (ConstraintError, RowError, EvaluationError, IterationLimitError, UntrustedError)
 """Errors that lie in what somebody changes, so that the others of a group may go on."""
 
@@ -163,7 +164,11 @@ class Commits:
         """The last epoch whose record is there, also if its commit was interrupted."""
         self._prepare = prepare
         """What has to be done before any change, in epochs of its own."""
-        self._guard = threading.Condition()
+        self._guard = threading.Lock()
+        self._arrived = threading.Condition(self._guard)
+        """Somebody more waits; of interest to the one who leads."""
+        self._settled = threading.Condition(self._guard)
+        """Somebody's request is done, or nobody leads; of interest to those who wait."""
         self._waiting: list[Request] = []
         self._leader: Request | None = None
         """The request of the one who commits for those who wait."""
@@ -195,11 +200,11 @@ class Commits:
             if self._closed:
                 raise _closed()
             self._waiting.append(request)
-            self._guard.notify_all()
+            self._arrived.notify()
             while not request.is_done and self._leader is not None:
                 # One that was taken into a group is committed, or not, with that group.
                 patience = request.remaining if request in self._waiting else None
-                if not self._guard.wait(patience) and request in self._waiting:
+                if not self._settled.wait(patience) and request in self._waiting:
                     raise _too_late()
             if not request.is_done:
                 self._leader = request
@@ -222,7 +227,7 @@ class Commits:
                 self._waiting.remove(request)
             if self._leader is request:
                 self._leader = None
-                self._guard.notify_all()
+                self._settled.notify_all()
 
     @property
     def is_closed(self) -> bool:
@@ -236,7 +241,7 @@ class Commits:
             for request in self._waiting:
                 request.error = _closed()
             self._waiting = []
-            self._guard.notify_all()
+            self._settled.notify_all()
 
     def _taken(self) -> list[Request]:
         """The first who waits, and those after it who can be committed with it.
@@ -245,10 +250,10 @@ class Commits:
         waited for, but not for long.
         """
         with self._guard:
-            patience = min(GATHERING_SHARE * self._seconds, GATHERING_SECONDS)
-            end = time.monotonic() + patience
+            end = time.monotonic() + min(self._seconds, GATHERING_SECONDS)
             while len(self._waiting) < self._expected and (left := end - time.monotonic()) > 0:
-                self._guard.wait(left)
+                if not self._arrived.wait(min(GATHERING_SHARE * self._seconds, left)):
+                    break
             group = together(self._waiting)
             self._waiting = [each for each in self._waiting if each not in group]
         return group
@@ -310,7 +315,7 @@ class Commits:
         with self._guard:
             self._seconds = seconds
             self._expected = len(part) + len(self._waiting)
-            self._guard.notify_all()
+            self._settled.notify_all()
 
 
 def together(waiting: Sequence[Request]) -> list[Request]:
