@@ -66,15 +66,20 @@ JVM = (
     "-Xms2g",
     "-Xmn1200m",
     "-XX:MetaspaceSize=512m",
+    # The usual room for one level of compiled code is full after some hundred tests, and swept
+    # without end from then on.
+    "-XX:ReservedCodeCacheSize=400m",
 )
 
-FOR_LARGE_DATA = (
+FOR_LARGE_DATA = {
     # Every stage of a query would be a job of its own, planned anew.
-    "spark.sql.adaptive.enabled",
+    "spark.sql.adaptive.enabled": ("false", "true"),
     # A class is generated and compiled for every stage, which few rows do not pay for.
-    "spark.sql.codegen.wholeStage",
-)
-"""What Spark does by itself and not in tests, except in those that ask for `adaptive`."""
+    "spark.sql.codegen.wholeStage": ("false", "true"),
+    # And for every list of expressions.
+    "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
+}
+"""What Spark does by itself: its settings in tests, and in those that ask for `adaptive`."""
 
 
 def pytest_configure() -> None:
@@ -89,6 +94,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small local session; tests that do not ask for it never start a JVM."""
     from rekindle.spark.session import local_session
 
+    _remember_classes()
     session = local_session(
         **{
             "spark.master": "local[2]",
@@ -107,11 +113,31 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.ui.retainedStages": "10",
             "spark.ui.retainedTasks": "100",
             "spark.sql.timeType.enabled": "true",
-            **dict.fromkeys(FOR_LARGE_DATA, "false"),
+            **{name: here for name, (here, _) in FOR_LARGE_DATA.items()},
         }
     )
     yield session
     session.stop()
+
+
+def _remember_classes() -> None:
+    """Let a name of the JVM be looked up once.
+
+    `jvm.org` is a class of no package that is imported: each is asked for it, which opens all jars,
+    whenever PySpark calls a static method.
+    """
+    from py4j.java_gateway import JVMView
+
+    asked = JVMView.__getattr__
+    known: dict[tuple[Any, str], Any] = {}
+
+    def remembered(view: JVMView, name: str) -> Any:
+        place = view._gateway_client, name
+        if place not in known:
+            known[place] = asked(view, name)
+        return known[place]
+
+    JVMView.__getattr__ = remembered
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -156,11 +182,11 @@ def _limit_examples(item: pytest.Item) -> None:
 @pytest.fixture
 def adaptive(spark: SparkSession) -> Iterator[None]:
     """Spark compiles stages, and plans again after each of them, as in a user's session."""
-    for name in FOR_LARGE_DATA:
-        spark.conf.set(name, "true")
+    for name, (_, usual) in FOR_LARGE_DATA.items():
+        spark.conf.set(name, usual)
     yield
-    for name in FOR_LARGE_DATA:
-        spark.conf.set(name, "false")
+    for name, (here, _) in FOR_LARGE_DATA.items():
+        spark.conf.set(name, here)
 
 
 @pytest.fixture
