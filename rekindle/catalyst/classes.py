@@ -12,6 +12,7 @@ import re
 from rekindle.calculus.walks import visited
 from rekindle.catalyst.jvm import (
     JavaObject,
+    asked,
     children_of,
     has_case,
     has_long_json,
@@ -30,7 +31,15 @@ def classes_of(expression: JavaObject) -> set[str]:
 
 
 def classes_of_plan(plan: JavaObject) -> set[str]:
-    """The names of the classes of a plan, its expressions and its subqueries."""
+    """The names of the classes of a plan, its expressions and its subqueries.
+
+    The first time this takes some tens of milliseconds, however small the plan is.
+    """
+    found: set[str] = asked(plan, "classes", lambda: _classes_of_plan(plan))
+    return found
+
+
+def _classes_of_plan(plan: JavaObject) -> set[str]:
     if not has_case(plan):
         return set(_CLASS.findall(str(plan.toJSON())))
     found: set[str] = set()

@@ -172,7 +172,7 @@ class Catalyst:
         if not columns:
             return []
         frame = self.of_attributes(attributes).select(*(c.alias("made") for c in columns))
-        project = frame._jdf.queryExecution().analyzed()
+        project = analysed_plan(frame)
         return [named.child() for named in items(project.projectList())]
 
     def of_attributes(self, attributes: Sequence[JavaObject]) -> DataFrame:
@@ -192,7 +192,7 @@ class Catalyst:
 
     def with_settings(self, frame: DataFrame, settings: Mapping[str, str | None]) -> DataFrame:
         """The same query in a copy of the session that has some other settings, or lacks some."""
-        analysed = frame._jdf.queryExecution().analyzed()
+        analysed = analysed_plan(frame)
         return DataFrame(self._in_copy(analysed, settings), self.spark)
 
     def _in_copy(self, analysed: JavaObject, settings: Mapping[str, str | None]) -> JavaObject:
@@ -394,7 +394,7 @@ def items(sequence: JavaObject, length: int | None = None) -> list[JavaObject]:
 
 def children_of(tree: JavaObject) -> Sequence[JavaObject]:
     """The children of a plan or expression: the same handles whenever they are asked for."""
-    children: Sequence[JavaObject] = _asked(tree, "children", lambda: items(tree.children()))
+    children: Sequence[JavaObject] = asked(tree, "children", lambda: items(tree.children()))
     return children
 
 
@@ -434,20 +434,26 @@ def with_children(
 
 def id_of(named: JavaObject) -> int:
     """The number by which Catalyst knows a column or a named expression."""
-    return int(_asked(named, "id", lambda: named.exprId().id()))
+    return int(asked(named, "id", lambda: named.exprId().id()))
 
 
 def type_of(expression: JavaObject) -> str:
     """The text of an expression's type."""
-    return str(_asked(expression, "type", lambda: type_text(expression.dataType())))
+    return str(asked(expression, "type", lambda: type_text(expression.dataType())))
 
 
-def _asked(handle: JavaObject, what: str, ask: Callable[[], Any]) -> Any:
+def asked(handle: JavaObject, what: str, ask: Callable[[], Any]) -> Any:
     """A fact about a Java object that never changes: it is asked once of a handle."""
     known = handle.__dict__.setdefault("_rekindle", {})
     if what not in known:
         known[what] = ask()
     return known[what]
+
+
+def analysed_plan(frame: DataFrame) -> JavaObject:
+    """The plan of a DataFrame with its names resolved: the same handle whenever it is asked for."""
+    plan: JavaObject = asked(frame._jdf, "analysed", lambda: frame._jdf.queryExecution().analyzed())
+    return plan
 
 
 def ids_read(expression: JavaObject) -> set[int]:
@@ -467,7 +473,7 @@ def simple_name(node: JavaObject) -> str:
 
 def full_name(node: JavaObject) -> str:
     """The class name of a Java object, without fetching its class."""
-    return str(_asked(node, "class", lambda: _class_names(node._gateway_client)(node)))
+    return str(asked(node, "class", lambda: _class_names(node._gateway_client)(node)))
 
 
 @cache
@@ -476,8 +482,8 @@ def _class_names(gateway: Any) -> JavaObject:
 
 
 @cache
-def _case_pattern(gateway: Any) -> JavaObject:
-    return JavaClass("org.apache.spark.sql.catalyst.trees.TreePattern", gateway).CASE_WHEN()
+def _pattern(gateway: Any, name: str) -> JavaObject:
+    return getattr(JavaClass("org.apache.spark.sql.catalyst.trees.TreePattern", gateway), name)()
 
 
 def option(value: JavaObject) -> JavaObject | None:
@@ -554,9 +560,17 @@ _MOST_CASES = 12
 """A JSON form may be 2ⁿ times as long as the expression is where n cases are nested."""
 
 
+def has_pattern(tree: JavaObject, name: str) -> bool:
+    """Does a kind of node, by Catalyst's name for it, stand anywhere in a plan or expression?
+
+    Catalyst keeps such a bit of each kind in every node, so that nothing is walked.
+    """
+    return bool(tree.containsPattern(_pattern(tree._gateway_client, name)))
+
+
 def has_case(tree: JavaObject) -> bool:
     """Does CASE stand anywhere in a plan or expression?"""
-    return bool(tree.containsPattern(_case_pattern(tree._gateway_client)))
+    return has_pattern(tree, "CASE_WHEN")
 
 
 def has_long_json(expression: JavaObject) -> bool:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from rekindle.calculus.terms import Term
-from rekindle.catalyst.jvm import Catalyst, JavaObject, option
+from rekindle.catalyst.jvm import Catalyst, JavaObject, analysed_plan, option
 from rekindle.frontends.spark_sql.analyse import Leaves, optimise, parse, resolve
 from rekindle.frontends.spark_sql.nested_frames import with_leaves
 from rekindle.frontends.spark_sql.stored_queries import refuse_code
@@ -133,7 +133,7 @@ class Catalog:
     def scope_of_rows(self, plan: JavaObject, contents: ContentsOf) -> dict[str, JavaObject]:
         """The same with the rows that they hold."""
         names = mentioned(plan, self.leaves.plans)
-        return {name: contents(name)._jdf.queryExecution().analyzed() for name in names}
+        return {name: analysed_plan(contents(name)) for name in names}
 
     def schema_of(self, query: str, assumed: Mapping[str, StructType]) -> StructType:
         """The columns of a query in which some names stand for what does not exist yet."""

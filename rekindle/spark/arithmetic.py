@@ -20,7 +20,7 @@ from pyspark.sql.types import DecimalType
 from rekindle.calculus.scalars import Column, Scalar
 from rekindle.calculus.schema import Schema
 from rekindle.calculus.terms import AggregateFunction, Measure
-from rekindle.catalyst.jvm import Catalyst, JavaObject, id_of, items, simple_name
+from rekindle.catalyst.jvm import Catalyst, JavaObject, analysed_plan, id_of, items, simple_name
 from rekindle.catalyst.scalars import CatalystScalar, scalar
 from rekindle.catalyst.types import data_type
 from rekindle.columns import column_name
@@ -200,7 +200,7 @@ class SparkArithmetic:
         attribute = self._catalyst.attribute("payload", type_)
         (column,) = self._columns([Column(0, type_)], [attribute])
         frame = self._catalyst.of_attributes([attribute]).agg(build(column).alias("made"))
-        plan = frame._jdf.queryExecution().analyzed()
+        plan = analysed_plan(frame)
         call = items(plan.aggregateExpressions())[0].child()
         return measure_of(self._translator, call, [attribute], name, [])
 

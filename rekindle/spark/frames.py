@@ -23,6 +23,7 @@ from rekindle.catalyst.failures import spark_error
 from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
+    analysed_plan,
     is_collated,
     items,
     simple_name,
@@ -84,7 +85,7 @@ class Frames:
 
     def apply(self, frame: DataFrame, stages: Sequence[Lowered]) -> DataFrame:
         """The frame through the stages, with the last stage's column names."""
-        plan = frame._jdf.queryExecution().analyzed()
+        plan = analysed_plan(frame)
         for i, stage in enumerate(stages):
             decode = _decoded if i == 0 else _unchanged
             plan = self._aliased(plan, stage.attributes, decode)
@@ -96,7 +97,7 @@ class Frames:
 
     def aliased(self, frame: DataFrame, attributes: Sequence[JavaObject]) -> JavaObject:
         """The frame's plan, its columns under the expression ids of all the attributes."""
-        plan = frame._jdf.queryExecution().analyzed()
+        plan = analysed_plan(frame)
         named = [
             self.catalyst.alias(
                 _decoded(self.catalyst, column, attribute.dataType()),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import types as T
 
-from rekindle.catalyst.jvm import children_of, simple_name
+from rekindle.catalyst.jvm import analysed_plan, children_of, simple_name
 from rekindle.errors import StatementError, unknown_name
 from rekindle.frontends.catalog import Catalog
 from rekindle.names import quoted
@@ -100,7 +100,7 @@ class Collections:
         given = f" FROM (SELECT {', '.join(columns)})" if columns else ""
         # In brackets, since what has no end would go on with the words after it.
         frame = self._catalog.resolve(f"SELECT ({text.format(*names)}) AS e{given}")
-        waiting = [frame._jdf.queryExecution().analyzed()]
+        waiting = [analysed_plan(frame)]
         while waiting:
             plan = waiting.pop()
             what = _OF_MANY_ROWS.get(simple_name(plan))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
-from rekindle.catalyst.jvm import settings_of
+from rekindle.catalyst.jvm import analysed_plan, settings_of
 from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.dataframes.definition import FrameDefinition
 from rekindle.frontends.dataframes.plans import filled, marked, stored_plans
@@ -25,7 +25,7 @@ class DataFrames(FrontEnd[DataFrame, FrameDefinition]):
     given_as: ClassVar[str] = "a DataFrame built from db.table(...)"
 
     def define(self, name: str, given: DataFrame, catalog: Catalog) -> Sequence[Defined]:
-        analysed = given._jdf.queryExecution().analyzed()
+        analysed = analysed_plan(given)
         groups = collecting_groups(catalog.catalyst, analysed)
         if groups is None:
             return self.define_flat(name, given, catalog)

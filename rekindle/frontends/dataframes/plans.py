@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
-from rekindle.catalyst.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.catalyst.jvm import Catalyst, JavaObject, analysed_plan, items, simple_name
 from rekindle.catalyst.stored_plans import plans_to_text, restored, storable
 from rekindle.errors import DefinitionError, UnsupportedError
 from rekindle.frontends.catalog import ContentsOf
@@ -54,7 +54,7 @@ def marked(catalyst: Catalyst, leaves: Leaves, frame: DataFrame) -> JavaObject:
         return alias.apply(MARK + name, local)
 
     # Storable first: a lateral join does not show its subquery's leaves among its children.
-    plan = frame._jdf.queryExecution().analyzed()
+    plan = analysed_plan(frame)
     return catalyst.transform(storable(catalyst, plan), mark)
 
 
@@ -64,7 +64,7 @@ def filled(catalyst: Catalyst, plan: JavaObject, contents: ContentsOf) -> DataFr
     def fill(node: JavaObject) -> JavaObject | None:
         if simple_name(node) != "SubqueryAlias" or not str(node.alias()).startswith(MARK):
             return None
-        rows = contents(str(node.alias())[len(MARK) :])._jdf.queryExecution().analyzed()
+        rows = analysed_plan(contents(str(node.alias())[len(MARK) :]))
         renamed = [
             catalyst.alias(column, wanted.name(), wanted.exprId())
             for column, wanted in zip(

@@ -13,7 +13,7 @@ import logging
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from rekindle.catalyst.classes import classes_of_plan
-from rekindle.catalyst.jvm import Catalyst, JavaObject
+from rekindle.catalyst.jvm import Catalyst, JavaObject, analysed_plan, has_pattern
 from rekindle.errors import (
     EvaluationError,
     RekindleError,
@@ -33,13 +33,20 @@ from rekindle.errors import (
     UnknownNameError,
     unknown_name,
 )
-from rekindle.frontends.spark_sql.clock import CLOCK, COLUMNS, TIMES, put_in_instant, read_clock
+from rekindle.frontends.spark_sql.clock import (
+    CLOCK,
+    COLUMNS,
+    asks_for_time,
+    put_in_instant,
+    read_clock,
+)
 from rekindle.names import QUOTED, is_hidden, is_text, unquoted
 from rekindle.nested.levels import Level
 
 VOLATILE = {
     "CurrentTime": "current_time()",
     "CurrentUser": "current_user()",
+    "CurrentCatalog": "current_catalog()",
     "CurrentDatabase": "current_database()",
     "Rand": "rand()",
     "Randn": "randn()",
@@ -213,7 +220,7 @@ def resolve(
 
 def with_instant(catalyst: Catalyst, frame: DataFrame) -> DataFrame:
     """A DataFrame that has the time of `clock.at_instant`, where it asks for the time."""
-    plan = frame._jdf.queryExecution().analyzed()
+    plan = analysed_plan(frame)
     found = put_in_instant(catalyst, plan)
     return frame if found is plan else catalyst.dataframe(found)
 
@@ -304,11 +311,10 @@ def optimise(catalyst: Catalyst, leaves: Leaves, frame: DataFrame) -> JavaObject
 
     It reads the clock of the database where it asks for the time.
     """
-    analysed = frame._jdf.queryExecution().analyzed()
-    classes = classes_of_plan(analysed)
-    _refuse_volatile(classes)
+    analysed = analysed_plan(frame)
+    _refuse_volatile(analysed)
     try:
-        if not classes.isdisjoint(TIMES):
+        if asks_for_time(analysed):
             analysed = read_clock(catalyst, analysed, leaves.clock)
         return catalyst.optimised(analysed)
     except Py4JJavaError as error:
@@ -322,7 +328,11 @@ def optimise(catalyst: Catalyst, leaves: Leaves, frame: DataFrame) -> JavaObject
         ) from error
 
 
-def _refuse_volatile(classes: Collection[str]) -> None:
+def _refuse_volatile(plan: JavaObject) -> None:
+    determined = plan.deterministic() and not has_pattern(plan, "CURRENT_LIKE")
+    if determined and "Sample" not in str(plan.toString()):
+        return
+    classes = classes_of_plan(plan)
     for name, words in VOLATILE.items():
         if name in classes:
             raise UndeterminedError(

@@ -26,7 +26,14 @@ from pyspark.sql.types import BooleanType, StructField, StructType, TimestampTyp
 
 from rekindle.calculus.walks import visited
 from rekindle.catalyst.classes import classes_of, classes_of_plan
-from rekindle.catalyst.jvm import Catalyst, JavaObject, children_of, items, simple_name
+from rekindle.catalyst.jvm import (
+    Catalyst,
+    JavaObject,
+    children_of,
+    has_pattern,
+    items,
+    simple_name,
+)
 from rekindle.catalyst.rules import apply_everywhere
 from rekindle.errors import UndeterminedError
 from rekindle.names import HIDDEN
@@ -89,7 +96,7 @@ def read_clock(catalyst: Catalyst, plan: JavaObject, clock: JavaObject) -> JavaO
 
 def asks_for_time(plan: JavaObject) -> bool:
     """Does a plan call for the time anywhere?"""
-    return not classes_of_plan(plan).isdisjoint(TIMES)
+    return has_pattern(plan, "CURRENT_LIKE") and not classes_of_plan(plan).isdisjoint(TIMES)
 
 
 def _put_in(catalyst: Catalyst, plan: JavaObject, at_time: AtTime) -> JavaObject:

@@ -25,6 +25,7 @@ from rekindle.catalyst.jvm import (
     JavaObject,
     child_of,
     children_of,
+    has_pattern,
     id_of,
     ids_read,
     is_collated,
@@ -60,7 +61,7 @@ class CollectingGroups:
 
 def collecting_groups(catalyst: Catalyst, plan: JavaObject) -> CollectingGroups | None:
     """An analysed query as parts; None if no column is what its groups collect."""
-    if classes_of_plan(plan).isdisjoint(COLLECTING) or _is_recursive(plan):
+    if not collects(plan) or not classes_of_plan(plan).isdisjoint(_RECURSIVE):
         return None
     if simple_name(plan) != "WithCTE":
         return _Division(catalyst, lambda part: part).divided(plan)
@@ -69,8 +70,10 @@ def collecting_groups(catalyst: Catalyst, plan: JavaObject) -> CollectingGroups 
     return _Division(catalyst, lambda part: within(part, definitions)).divided(plan.plan())
 
 
-def _is_recursive(plan: JavaObject) -> bool:
-    return not classes_of_plan(plan).isdisjoint(_RECURSIVE)
+def collects(plan: JavaObject) -> bool:
+    """Is anything in a plan an array of what its rows have?"""
+    aggregates = has_pattern(plan, "AGGREGATE_EXPRESSION")
+    return aggregates and not classes_of_plan(plan).isdisjoint(COLLECTING)
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
+    analysed_plan,
     items,
     simple_name,
     without_alias,
@@ -88,7 +89,7 @@ def _fitted(
     resolver = catalyst.module(f"{_ANALYSIS}.TableOutputResolver")
     fill = getattr(resolver, "resolveOutputColumns$default$6")()
     expected = catalyst.seq(catalyst.attribute(name, type_) for name, type_ in columns)
-    query = rows._jdf.queryExecution().analyzed()
+    query = analysed_plan(rows)
     settings = catalyst.session.sessionState().conf()
     with resolving(()):
         return catalyst.dataframe(

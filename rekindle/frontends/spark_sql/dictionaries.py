@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rekindle.catalyst.jvm import Catalyst, JavaObject, items
+from rekindle.catalyst.jvm import Catalyst, JavaObject, analysed_plan, items
 from rekindle.frontends.comprehension.assembling import bags_query
 from rekindle.frontends.spark_sql.analyse import Leaves, parse, resolve
 from rekindle.names import quoted
@@ -34,6 +34,6 @@ class Dictionaries:
     def _by_label(self, level: Level, query: str) -> tuple[JavaObject, JavaObject, JavaObject]:
         scope = {each.view: self.rows(each) for _, each in level.paths()}
         frame = resolve(self.catalyst, parse(self.catalyst, query), scope)
-        plan = self.catalyst.optimised(frame._jdf.queryExecution().analyzed())
+        plan = self.catalyst.optimised(analysed_plan(frame))
         label, value = items(plan.output())
         return plan, label, value

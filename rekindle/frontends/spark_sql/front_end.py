@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
-from rekindle.catalyst.jvm import Catalyst, JavaObject
+from rekindle.catalyst.jvm import Catalyst, JavaObject, analysed_plan
 from rekindle.catalyst.rules import rewrite
 from rekindle.catalyst.settings import Settings
 from rekindle.errors import defect
@@ -81,7 +81,7 @@ def _collecting(sql: str, catalog: Catalog, scope_of: ScopeOf) -> CollectingGrou
     if divided(catalog.catalyst, plan, catalog.leaves.plans).parts:
         return None
     frame = resolve(catalog.catalyst, plan, scope_of(plan), catalog.leaves.plans)
-    return collecting_groups(catalog.catalyst, frame._jdf.queryExecution().analyzed())
+    return collecting_groups(catalog.catalyst, analysed_plan(frame))
 
 
 def _part(definition: SqlDefinition, catalog: Catalog, scope_of: ScopeOf) -> DataFrame:
@@ -148,7 +148,7 @@ def recompute_query(sql: str, catalog: Catalog, contents: ContentsOf) -> DataFra
 
 def without_ties(catalyst: Catalyst, recomputation: DataFrame) -> DataFrame | None:
     """A recomputation with ties taken as the view does; None if that changes nothing."""
-    plan = catalyst.optimised(recomputation._jdf.queryExecution().analyzed())
+    plan = catalyst.optimised(analysed_plan(recomputation))
     joined = rewrite(catalyst, plan, (join_scalar_subqueries(None),))
     again = decided(catalyst, joined)
     if again.equals(joined):

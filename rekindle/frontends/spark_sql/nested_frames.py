@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from rekindle.catalyst.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.catalyst.jvm import Catalyst, JavaObject, analysed_plan, items, simple_name
 from rekindle.frontends.spark_sql.analyse import Leaves
 from rekindle.names import HIDDEN
 
@@ -17,7 +17,7 @@ from rekindle.names import HIDDEN
 def marked_nested(catalyst: Catalyst, name: str, rows: DataFrame) -> JavaObject:
     """The plan of nested rows with the name around it."""
     alias = catalyst.module("org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias")
-    return alias.apply(HIDDEN + name, rows._jdf.queryExecution().analyzed())
+    return alias.apply(HIDDEN + name, analysed_plan(rows))
 
 
 def nested_name(leaves: Leaves, plan: JavaObject) -> str | None:
@@ -47,6 +47,6 @@ def with_leaves(catalyst: Catalyst, leaves: Leaves, frame: DataFrame) -> DataFra
         ]
         return catalyst.plan("Project")(catalyst.seq(columns), leaf)
 
-    plan = frame._jdf.queryExecution().analyzed()
+    plan = analysed_plan(frame)
     changed = catalyst.transform(plan, change)
     return frame if changed is plan else catalyst.dataframe(changed)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import functions as F
 
-from rekindle.catalyst.jvm import Catalyst, JavaObject, items, simple_name
+from rekindle.catalyst.jvm import Catalyst, JavaObject, analysed_plan, items, simple_name
 from rekindle.errors import StatementError
 from rekindle.frontends.spark_sql.analyse import check_text, resolving
 
@@ -50,7 +50,7 @@ def _literal(catalyst: Catalyst, parameter: str, value: Any) -> JavaObject:
     try:
         frame = catalyst.spark.range(1).select(F.lit(value).alias("value"))
         folded = catalyst.module("org.apache.spark.sql.catalyst.optimizer.ConstantFolding").apply(
-            frame._jdf.queryExecution().analyzed()
+            analysed_plan(frame)
         )
         (column,) = items(folded.projectList())
         literal = column.child()

@@ -26,6 +26,7 @@ from rekindle.calculus.walks import visited
 from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
+    analysed_plan,
     child_of,
     children_of,
     id_of,
@@ -154,7 +155,7 @@ def resolve_parts(
     whole = dict(scope)
     for name, plan in query.parts:
         frame = resolve(catalyst, plan, _mentioned(plan, whole), leaves.plans)
-        leaf, number = leaves.opaque(frame._jdf.queryExecution().analyzed().schema())
+        leaf, number = leaves.opaque(analysed_plan(frame).schema())
         parts.append(Part(frame, number))
         whole[name] = leaf
     rest = resolve(catalyst, query.rest, _mentioned(query.rest, whole), leaves.plans)
@@ -182,7 +183,7 @@ def evaluate_parts(
     whole = dict(scope)
     for name, plan in query.parts:
         rows = cut(resolve(catalyst, plan, _mentioned(plan, whole), known))
-        whole[name] = rows._jdf.queryExecution().analyzed()
+        whole[name] = analysed_plan(rows)
     return resolve(catalyst, query.rest, _mentioned(query.rest, whole), known)
 
 
@@ -209,7 +210,7 @@ def translate_parts(translator: Translator, frame: DataFrame, parts: Sequence[Pa
 
 def _narrowed(catalyst: Catalyst, part: Part, kept: Sequence[int]) -> DataFrame:
     """The frame of a part with the columns that are read."""
-    plan = part.frame._jdf.queryExecution().analyzed()
+    plan = analysed_plan(part.frame)
     columns = items(plan.output())
     if len(kept) == len(columns):
         return part.frame

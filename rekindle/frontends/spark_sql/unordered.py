@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rekindle.calculus.walks import fold
-from rekindle.catalyst.classes import classes_of_plan
 from rekindle.catalyst.jvm import (
     Catalyst,
     JavaObject,
+    analysed_plan,
     children_of,
     id_of,
     items,
@@ -21,7 +21,7 @@ from rekindle.catalyst.jvm import (
     without_alias,
 )
 from rekindle.columns import column_name
-from rekindle.frontends.spark_sql.collecting_groups import COLLECTING
+from rekindle.frontends.spark_sql.collecting_groups import COLLECTING, collects
 
 _NAMED = {
     "Project": "projectList",
@@ -33,8 +33,8 @@ _NAMED = {
 
 def unordered_columns(catalyst: Catalyst, frame: DataFrame) -> list[int]:
     """The places of the columns that are such arrays, whose elements can be put into an order."""
-    analysed = frame._jdf.queryExecution().analyzed()
-    if classes_of_plan(analysed).isdisjoint(COLLECTING):
+    analysed = analysed_plan(frame)
+    if not collects(analysed):
         return []
     plan = catalyst.optimised(analysed)
     found = fold(plan, children_of, _unordered)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame
 
 from rekindle.calculus.terms import UnionAll
-from rekindle.catalyst.jvm import JavaObject
+from rekindle.catalyst.jvm import JavaObject, analysed_plan
 from rekindle.catalyst.types import schema_of
 from rekindle.frontends.catalog import Catalog, ContentsOf
 from rekindle.frontends.dataframes.definition import FrameDefinition
@@ -46,7 +46,7 @@ class Models(FrontEnd[Learning, ModelDefinition]):
         plans: dict[str, JavaObject] = {}
         spec, query = given.spec, given.query
         if isinstance(query, DataFrame):
-            plans[GIVEN] = query._jdf.queryExecution().analyzed()
+            plans[GIVEN] = analysed_plan(query)
             query = f"SELECT * FROM `{GIVEN}`"
         else:
             spec = replace(spec, query=query)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from rekindle.catalyst.jvm import Catalyst
+from rekindle.catalyst.jvm import Catalyst, analysed_plan
 from rekindle.catalyst.types import struct_of
 from rekindle.frontends.comprehension.assembling import nested_query
 from rekindle.frontends.spark_sql.analyse import Leaves, parse, resolve
@@ -29,7 +29,7 @@ def nested(catalyst: Catalyst, leaves: Leaves, level: Level, rows_of: RowsOf) ->
     """The nested rows over the rows of the parts."""
     query = parse(catalyst, nested_query(level, leaves.schema))
     views = dict.fromkeys(each.view for _, each in level.paths())
-    scope = {view: rows_of(view)._jdf.queryExecution().analyzed() for view in views}
+    scope = {view: analysed_plan(rows_of(view)) for view in views}
     return resolve(catalyst, query, scope)
 
 

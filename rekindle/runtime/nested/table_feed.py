@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rekindle.catalyst.hashing import unambiguous
+from rekindle.catalyst.jvm import analysed_plan
 from rekindle.catalyst.types import struct_of
 from rekindle.circuit.nodes import Table
 from rekindle.columns import column_name
@@ -94,7 +95,7 @@ def changed_rows(
         frames[name] = _sides(part, nested, held.unionAll(undone).unionAll(feeds[name]), moments)
     assert entry.level is not None
     query = parse(connection.catalyst, nested_query(entry.level, lambda name: frames[name].schema))
-    scope = {name: frame._jdf.queryExecution().analyzed() for name, frame in frames.items()}
+    scope = {name: analysed_plan(frame) for name, frame in frames.items()}
     found = resolve(connection.catalyst, query, scope)
     head = [T.StructField(name, T.LongType(), False) for name in RESERVED]
     target = T.StructType([*head, *struct_of(entry.schema).fields])

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from rekindle.catalyst.hashing import unambiguous
+from rekindle.catalyst.jvm import analysed_plan
 from rekindle.catalyst.types import struct_of
 from rekindle.columns import column_name, column_names
 from rekindle.frontends.comprehension.assembling import nested_query
@@ -42,7 +43,7 @@ def changed_nested_rows(
     level = feed.at_moments(known, touched)
     schemas = {name: frame.schema for name, frame in feed.frames.items()}
     query = parse(connection.catalyst, nested_query(level, schemas.__getitem__))
-    scope = {n: frame._jdf.queryExecution().analyzed() for n, frame in feed.frames.items()}
+    scope = {n: analysed_plan(frame) for n, frame in feed.frames.items()}
     found = resolve(connection.catalyst, query, scope)
     head = [T.StructField(name, T.LongType(), False) for name in RESERVED]
     target = T.StructType([*head, *struct_of(entry.schema).fields])

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType, YearMonthIntervalType
 
 from rekindle.calculus.schema import Schema
-from rekindle.catalyst.jvm import Catalyst
+from rekindle.catalyst.jvm import Catalyst, analysed_plan
 from rekindle.catalyst.types import data_type, payload_schema, struct_of
 from rekindle.columns import column_name, column_names
 from rekindle.errors import CorruptionError
@@ -135,7 +135,7 @@ class Contents:
     def _opaque(self, name: str, frame: DataFrame, schema: StructType) -> DataFrame:
         """The frame as a leaf that a view definition recognises as the table `name`."""
         cut = self._cut(frame, schema)
-        plan = cut._jdf.queryExecution().analyzed()
+        plan = analysed_plan(cut)
         self._leaves.recognise(plan.rdd().id(), name)
         return cut
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from rekindle.catalyst.jvm import JavaObject, simple_name
+from rekindle.catalyst.jvm import JavaObject, analysed_plan, simple_name
 from rekindle.catalyst.types import struct_of
 from rekindle.circuit.nodes import Table
 from rekindle.columns import column_name
@@ -102,7 +102,7 @@ class LookedUp:
             return None
         nothing = self.connection.spark.createDataFrame(parts.columns.empty_table(), wanted)
         lookup = lookup_in(
-            condition(nothing)._jdf.queryExecution().analyzed(),
+            analysed_plan(condition(nothing)),
             top.schema,
             top.trace.layout.payload,
         )
@@ -360,7 +360,7 @@ class DataReader:
             if not given:
                 rows = self._chosen_in(state, plan, name) or self._contents(state, name)
             assert rows is not None
-            scope[name] = rows._jdf.queryExecution().analyzed()
+            scope[name] = analysed_plan(rows)
         return resolve(self.connection.catalyst, plan, scope, leaves.plans)
 
     def _chosen_in(self, state: State, plan: JavaObject, name: str) -> DataFrame | None:
@@ -376,7 +376,7 @@ class DataReader:
         alias = below.alias() if simple_name(below) == "SubqueryAlias" else name
 
         def condition(rows: DataFrame) -> DataFrame:
-            named = catalyst.module(_ALIAS).apply(alias, rows._jdf.queryExecution().analyzed())
+            named = catalyst.module(_ALIAS).apply(alias, analysed_plan(rows))
             return catalyst.dataframe(catalyst.plan("Filter")(over.condition(), named))
 
         try:

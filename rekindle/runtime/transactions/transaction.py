@@ -31,6 +31,7 @@ from pyspark.sql import functions as F
 
 from rekindle.calculus.schema import Schema
 from rekindle.catalyst.failures import spark_error
+from rekindle.catalyst.jvm import analysed_plan
 from rekindle.catalyst.types import payload_schema
 from rekindle.circuit.nodes import Table
 from rekindle.columns import column_name
@@ -409,7 +410,7 @@ class Transaction:
         if weight < 0 or not names.isdisjoint(self._rows):
             self._add(nested.owner, _stored(collect_arrow(frame), nested.owner), weight)
             return
-        if not frame._jdf.queryExecution().analyzed().deterministic():
+        if not analysed_plan(frame).deterministic():
             # Every part runs the query again, and must find the same rows.
             frame = frame.localCheckpoint()
         frames = flattened_frames(nested, frame)

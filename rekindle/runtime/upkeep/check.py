@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, FloatType, VariantVal
 
 from rekindle.catalyst.hashing import unambiguous
-from rekindle.catalyst.jvm import Catalyst, items
+from rekindle.catalyst.jvm import Catalyst, analysed_plan, items
 from rekindle.columns import column_names
 from rekindle.errors import CheckError
 from rekindle.spark.frames import collect
@@ -87,7 +87,7 @@ class _Both:
         kept = sides.actual.toDF(*self.columns).withColumn("side", F.lit(1))
         recomputed = sides.expected.toDF(*self.columns).withColumn("side", F.lit(-1))
         self.frame = kept.unionAll(recomputed)
-        attributes = items(self.frame._jdf.queryExecution().analyzed().output())
+        attributes = items(analysed_plan(self.frame).output())
         column_of = catalyst.class_("org.apache.spark.sql.classic.ExpressionUtils").column
         self.compared = [
             Column(column_of(catalyst.named(catalyst.collation_key(a), a.name())))

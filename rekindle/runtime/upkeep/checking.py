@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
@@ -21,6 +21,8 @@ class Checking:
 
     connection: Connection
     reading: DataReader
+    _unordered: dict[str, list[int]] = field(default_factory=dict)
+    """The columns of views that are collected in no order, by the nodes that compute them."""
 
     def check(self, name: str) -> CheckReport:
         """Recompute a view and compare; raises `CheckError` on a difference.
@@ -75,7 +77,9 @@ class Checking:
         nodes = [state.entry(source).node for source in known]
         rows = sum(state.traces[node].rows for node in nodes if node in state.traces)
         catalyst = self.connection.catalyst
-        unordered = unordered_columns(catalyst, expected)
+        if entry.node not in self._unordered:
+            self._unordered[entry.node] = unordered_columns(catalyst, expected)
+        unordered = self._unordered[entry.node]
 
         def compared(recomputed: DataFrame) -> CheckReport:
             both = actual, recomputed

@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rekindle.calculus.walks import visited
-from rekindle.catalyst.jvm import Catalyst, JavaObject, children_of, id_of, items, simple_name
+from rekindle.catalyst.jvm import (
+    Catalyst,
+    JavaObject,
+    analysed_plan,
+    children_of,
+    id_of,
+    items,
+    simple_name,
+)
 from rekindle.catalyst.rules import apply_everywhere
 
 _MARK = "spark.sessionWindow"
@@ -83,7 +91,7 @@ def _sessions(
         .selectExpr("*", f"max(__window.end) OVER (PARTITION BY {also}__start) AS __end")
         .selectExpr("*", "named_struct('start', __start, 'end', __end) AS __session")
     )
-    found = frame._jdf.queryExecution().analyzed()
+    found = analysed_plan(frame)
     whole = catalyst.named(items(found.output())[-1], session.name())
     return catalyst.optimised(catalyst.plan("Project")(catalyst.seq([*columns, whole]), found))
 
