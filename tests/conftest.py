@@ -62,9 +62,10 @@ JVM = (
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
     # Next to nothing outlives its test: a large nursery, and none of the collections of everything
-    # that a heap would see on its way from small to large.
+    # that a heap would see on its way from small to large. What is left has to have room for all of
+    # the nursery, or every collection is one of everything.
     "-Xms2g",
-    "-Xmn1200m",
+    "-Xmn600m",
     "-XX:MetaspaceSize=512m",
     # The usual room for one level of compiled code is full after some hundred tests, and swept
     # without end from then on.
@@ -105,6 +106,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.driver.extraJavaOptions": " ".join(JVM),
             "spark.ui.enabled": "false",
             "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
+            # Each broadcast, of which a job has several, takes a whole block and clears it.
+            "spark.broadcast.blockSize": "64k",
             "spark.python.daemon.module": "tests.daemon",
             # Nobody looks at what has run: no plan is described at length, and few are kept.
             "spark.sql.ui.explainMode": "simple",
