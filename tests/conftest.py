@@ -64,8 +64,8 @@ JVM = (
     # Next to nothing outlives its test: a large nursery, and none of the collections of everything
     # that a heap would see on its way from small to large. What is left has to have room for all of
     # the nursery, or every collection is one of everything.
-    "-Xms2g",
-    "-Xmn600m",
+    "-Xms3g",
+    "-Xmn800m",
     "-XX:MetaspaceSize=512m",
     # The usual room for one level of compiled code is full after some hundred tests, and swept
     # without end from then on.
@@ -102,7 +102,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.app.name": "rekindle-tests",
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
-            "spark.driver.memory": "2g",
+            "spark.driver.memory": "3g",
             "spark.driver.extraJavaOptions": " ".join(JVM),
             "spark.ui.enabled": "false",
             "spark.local.dir": str(tmp_path_factory.mktemp("spark")),

@@ -27,6 +27,7 @@ _OF_ROWS = ("21", "22", "23", "38", "39", "54000", "P0")
 `raise_error`."""
 
 _OURS = re.compile(r"rekindle/(runtime|spark|kernels|traces)/\w+\.py")
+_LIBRARIES = ("java.", "scala.", "jdk.")
 _CALLED_FROM = re.compile(r'\s*== DataFrame ==\n"[^"\n]*" was called from\n(?P<place>[^\n]*)\n?')
 _NOT_IMPORTED = re.compile(
     r"^(?:ModuleNotFoundError|ImportError): [^\n]*\s*(?:SQLSTATE: \w+\s*)?\Z", re.MULTILINE
@@ -150,13 +151,25 @@ def _is_of_rows(cause: JavaObject) -> bool:
     """
     gateway = SparkContext._gateway
     if not is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable"):
-        return False
+        return _is_of_an_expression(cause)
     condition, state = cause.getCondition(), cause.getSqlState()
     if condition is None:
         return False
     if state is None:
         return bool(is_instance_of(gateway, cause, "java.lang.RuntimeException"))
     return str(state).startswith(_OF_ROWS)
+
+
+def _is_of_an_expression(cause: JavaObject) -> bool:
+    """Was a plain exception raised where Spark interprets an expression?
+
+    Generated code raises the same faults with a condition.
+    """
+    if not is_instance_of(SparkContext._gateway, cause, "java.lang.RuntimeException"):
+        return False
+    places = (str(place.getClassName()) for place in cause.getStackTrace())
+    place = next((name for name in places if not name.startswith(_LIBRARIES)), "")
+    return place.startswith("org.apache.spark.sql.catalyst.expressions.")
 
 
 def _without_our_places(said: str) -> str:

@@ -54,7 +54,7 @@ def bench(
         int | None, typer.Option("--rows", min=1000, help="Rows of the largest table.")
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", min=3, help="Measured rounds after warm-up.")
+        int | None, typer.Option("--rounds", min=1, help="Measured rounds after warm-up.")
     ] = None,
     scale: Annotated[
         float | None,

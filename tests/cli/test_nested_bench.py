@@ -145,7 +145,7 @@ def test_the_benchmark_reports_every_experiment(
     monkeypatch.setattr(nested_steps, "BATCHES", 8)
     monkeypatch.setattr(nested_steps, "RECOMPUTED", 2)
     path = tmp_path / "nested.json"
-    asked = ("--scale", 0.0005, "--queries", "4", "--rounds", 3, "--rows", 1_000)
+    asked = ("--scale", 0.0005, "--queries", "4", "--rounds", 1, "--rows", 1_000)
     found = run("bench", "nested", *asked, "--json", path)
     assert found.exit_code == 0, found.output
     report = json.loads(path.read_text())
