@@ -222,6 +222,7 @@ def test_a_subscription_hands_on_what_is_committed_while_the_connection_closes(
     go.set()
     for thread in (writer, closer):
         thread.join(30)
+    changes.wait(epochs[0], timeout=30)
     changes.close()
     assert told == epochs
 

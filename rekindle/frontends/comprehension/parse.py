@@ -37,12 +37,14 @@ _THEN = "\ue000\ue001"
 """What `in` is read as, where a bracket follows and it is that of a `let`."""
 _GRAMMAR = rf"""
     expression: _piece+
-    _piece: WORD | QUOTED | NUMBER | STRING | SIGN | DOT | EQUALS | UNION | AMONG
-          | yielding | collecting | let | call | group | index
+    _piece: _simple | yielding | collecting
+    _simple: WORD | QUOTED | NUMBER | STRING | SIGN | DOT | EQUALS | UNION | AMONG
+           | let | call | group | index
     yielding: FOR generators YIELD expression (ARROW expression)?
     collecting: FOR generators COLLECT expression
-    generators: generator ("," generator)*
-    generator: (WORD | QUOTED) (IN | AMONG) expression (WHERE expression)?
+    generators: generator (("," | FOR) generator)*
+    generator: (WORD | QUOTED) (IN | AMONG) source (WHERE source)?
+    source: _simple+ | yielding | collecting
     let: LET (WORD | QUOTED) EQUALS expression (IN | THEN) expression
     call: CALL "(" (argument ("," argument)*)? ")"
     argument: inner ((WHERE | COLON) expression)?

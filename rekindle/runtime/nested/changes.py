@@ -94,7 +94,7 @@ class NestedChanges:
             if len(before.top):
                 positions = _aligned(self.nested, columns, before)
         for name, flat in flattened(self.nested, columns, positions).items():
-            self._collect(name, flat, weights)
+            self._collect(name, flat.columns, weights[flat.rows])
 
     def _remove(self, columns: pa.Table) -> list[pa.Table]:
         """Remove rows that are given in full; gives those that are not there, one by one.
@@ -141,15 +141,15 @@ class NestedChanges:
                 rows = stored.rows[each.node.name].take(pa.array(sorted(found), pa.int64()))
                 self.tx.collect(each.node, _negative(rows))
 
-    def _collect(self, name: str, flat: Flat, weights: Int64s) -> None:
-        if len(flat.columns):
+    def _collect(self, name: str, rows: pa.Table, weights: Int64s) -> None:
+        if len(rows):
             (node,) = [part.node for part in self.nested.parts if part.node.name == name]
-            self.tx.collect(node, _weighted(flat.columns, weights[flat.rows]))
+            self.tx.collect(node, _weighted(rows, weights))
 
     def collect(self, found: dict[str, Flat], weight: int) -> None:
         """Add rows of parts, so many times each."""
         for name, flat in found.items():
-            self._collect(name, flat, np.full(len(flat.columns), weight, dtype=np.int64))
+            self._collect(name, flat.columns, np.full(len(flat.columns), weight, dtype=np.int64))
 
     # ---- looking up ------------------------------------------------------------------------
 

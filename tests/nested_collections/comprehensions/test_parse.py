@@ -32,6 +32,27 @@ def test_the_parts_of_a_comprehension() -> None:
     assert [name for name, _ in found.key.fields] == ["name", "a"]
 
 
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        (
+            "for m in movies for n in m.others where n.a = m.a yield n",
+            "for m in movies, n in m.others where n.a = m.a yield n",
+        ),
+        (
+            "for m in movies where m.a > 1 for n in (for x in m.y yield x) for z in n yield (z)",
+            "for m in movies where m.a > 1, n in (for x in m.y yield x), z in n yield (z)",
+        ),
+    ],
+)
+def test_generators_follow_a_comma_or_another_for(text: str, same: str) -> None:
+    found, other = parse(text), parse(same)
+    assert isinstance(found, For) and isinstance(other, For)
+    for one, two in zip(found.generators, other.generators, strict=True):
+        assert one.variable == two.variable and type(one.source) is type(two.source)
+        assert (one.condition is None) is (two.condition is None)
+
+
 def test_an_inner_comprehension_ends_with_its_bracket() -> None:
     found = parse("for m in movies yield (a: for n in m.x where (n.b = 1) yield n.b, c: m.c)")
     assert isinstance(found, For) and isinstance(found.key, Tuple)
