@@ -191,6 +191,7 @@ class Plans:
         self._columnar: dict[tuple[str, str], tuple[Columnar, ...] | None] = {}
         self._layouts: dict[str, TraceLayout] = {}
         self._accumulators: dict[str, tuple[Accumulator, ...]] = {}
+        self._buffer_names: dict[str, list[str]] = {}
 
     def layout(self, node: Indexing) -> TraceLayout:
         """The layout of the trace that the node keeps, and of its changes."""
@@ -204,11 +205,13 @@ class Plans:
 
     def buffer_names(self, group: Group) -> list[str]:
         """The buffer columns that Spark's last expressions read; some accumulators know more."""
-        return [
-            f"b{i}_{j}"
-            for i, measure in enumerate(group.measures)
-            for j in range(len(_buffers(measure)) or 1)
-        ]
+        if group.id not in self._buffer_names:
+            self._buffer_names[group.id] = [
+                f"b{i}_{j}"
+                for i, measure in enumerate(group.measures)
+                for j in range(len(_buffers(measure)) or 1)
+            ]
+        return self._buffer_names[group.id]
 
     def accumulators(self, group: Group) -> tuple[Accumulator, ...]:
         """The accumulators of a group's measures."""
@@ -338,6 +341,7 @@ class Plans:
         """Let go of a node that was dropped."""
         self._layouts.pop(node.id, None)
         self._accumulators.pop(node.id, None)
+        self._buffer_names.pop(node.id, None)
         self._regroups.pop(node.id, None)
         self._of_nothing.pop(node.id, None)
         for cache in (self._lowered, self._compiled, self._columnar):
