@@ -18,7 +18,8 @@ from rekindle.runtime.database import Database
 
 THREADS = 16
 EACH = 25
-"""Transactions of a thread in a round."""
+"""Transactions of a thread in a round. Of few, a good part are the first, which come alone, and the
+last, which wait for those who are done: of six each, all together gain 4 times."""
 LIMIT = 5.0
 
 
