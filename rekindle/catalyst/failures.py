@@ -2,9 +2,10 @@
 
 Spark gives its errors a condition and, as SQL does, a state whose first two characters are its
 class. An expression that fails on a row (overflow, cast, division by zero, a function that raised)
-has a condition of a class that speaks of data or of routines. A lost file, a full disk or a fault
-inside Spark has another class, or no condition at all: for them nobody should go and look at rows,
-nor for a module that a Python function needs and its worker does not have.
+has a condition of a class that speaks of data or of routines, or was raised where Spark interprets
+it. A lost file, a full disk or a fault inside Spark has another class, or no condition at all: for
+them nobody should go and look at rows, nor for a module that a Python function needs and its worker
+does not have.
 """
 
 from __future__ import annotations

@@ -49,11 +49,11 @@ class Epochs:
 def test_a_group_waits_while_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commits, "GATHERING_SECONDS", 60.0)
     epochs = Epochs()
-    made = epochs.commits(expected=4, seconds=60.0)
+    made = epochs.commits(expected=4, seconds=4.0)
     threads = [threading.Thread(target=made.commit, args=(request(key),)) for key in range(4)]
     for thread in threads:
         thread.start()
-        time.sleep(0.02)
+        time.sleep(0.8)  # The last comes later than half of the last step after the first.
     for thread in threads:
         thread.join(50)
     assert epochs.rows == [4]

@@ -328,9 +328,18 @@ def optimise(catalyst: Catalyst, leaves: Leaves, frame: DataFrame) -> JavaObject
         ) from error
 
 
+def _may_sample(plan: JavaObject) -> bool:
+    """May a plan have some of its rows by chance? False is certain: its text has every node.
+
+    A text that a setting of the session has cut says nothing.
+    """
+    text = str(plan.toString())
+    return "Sample" in text or "more characters" in text
+
+
 def _refuse_volatile(plan: JavaObject) -> None:
     determined = plan.deterministic() and not has_pattern(plan, "CURRENT_LIKE")
-    if determined and "Sample" not in str(plan.toString()):
+    if determined and not _may_sample(plan):
         return
     classes = classes_of_plan(plan)
     for name, words in VOLATILE.items():

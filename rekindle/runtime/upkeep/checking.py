@@ -21,8 +21,8 @@ class Checking:
 
     connection: Connection
     reading: DataReader
-    _unordered: dict[str, list[int]] = field(default_factory=dict)
-    """The columns of views that are collected in no order, by the nodes that compute them."""
+    _unordered: dict[str, tuple[int, list[int]]] = field(default_factory=dict)
+    """When a view was made, and the columns of it that are collected in no order."""
 
     def check(self, name: str) -> CheckReport:
         """Recompute a view and compare; raises `CheckError` on a difference.
@@ -77,9 +77,10 @@ class Checking:
         nodes = [state.entry(source).node for source in known]
         rows = sum(state.traces[node].rows for node in nodes if node in state.traces)
         catalyst = self.connection.catalyst
-        if entry.node not in self._unordered:
-            self._unordered[entry.node] = unordered_columns(catalyst, expected)
-        unordered = self._unordered[entry.node]
+        made, unordered = self._unordered.get(entry.name, (None, []))
+        if made != entry.created:
+            unordered = unordered_columns(catalyst, expected)
+            self._unordered[entry.name] = entry.created, unordered
 
         def compared(recomputed: DataFrame) -> CheckReport:
             both = actual, recomputed
